@@ -6,6 +6,30 @@
 //! - [`predict`] gives the run time of a recorded job by placement;
 //! - [`verify`] compares a prediction with counters, [`probe`] finds the slow component, [`record`] runs a job under
 //!   the recorder, [`sweep`] keeps the journal of a parameter study.
+//!
+//! # Example
+//!
+//! ```
+//! use hopbyte_job::{Asked, Document, Effort, MachineSource, search};
+//!
+//! let question = Asked {
+//!     traffic: "stencil:8x8:9:1000".into(),
+//!     machine: MachineSource {
+//!         fabric: "torus:4x4x4".into(),
+//!         ..MachineSource::default()
+//!     },
+//!     nodes: Some("all".into()),
+//!     ranks_per_node: Some(1),
+//!     ..Asked::default()
+//! }
+//! .read()?;
+//! // A number of trials instead of a time: the same answer on any machine.
+//! let effort = Effort { trials: Some(20_000), ..Effort::default() };
+//! let mapping = search(&question, &effort, &|_| {})?;
+//! let document = Document::of(&question, &mapping);
+//! assert!(document.result.worst_link_seconds <= document.baseline.worst_link_seconds);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

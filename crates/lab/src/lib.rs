@@ -1,4 +1,22 @@
 //! An emulated cluster on this machine: network namespaces wired as a fabric, with shaped links.
+//!
+//! # Example
+//!
+//! The commands that [`Lab::up`] runs as root:
+//!
+//! ```
+//! use hopbyte_fabric::{Routing, spec};
+//! use hopbyte_lab::plan::{Naming, Plan};
+//!
+//! let fabric = spec::fabric("torus:2x2x2")?;
+//! let routing = Routing::default_for(&fabric);
+//! // One bit per second for each byte per second of capacity.
+//! let naming = Naming { lab: "demo".into(), scale: 1.0 };
+//! let plan = Plan::of(&fabric, &routing, &naming)?;
+//! assert_eq!(plan.places.len(), fabric.routers().len() + fabric.nodes().len());
+//! print!("{}", plan.cables);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

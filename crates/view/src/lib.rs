@@ -2,6 +2,18 @@
 //!
 //! [`draw`] draws a fabric with the load of its links; [`report`] makes the page of a mapping or of a reading;
 //! [`terminal`] shows a running collector.
+//!
+//! # Example
+//!
+//! ```
+//! use hopbyte_fabric::spec;
+//! use hopbyte_view::draw::{DrawOptions, fabric_svg};
+//!
+//! let fabric = spec::fabric("torus:4x4x4")?;
+//! let svg = fabric_svg(&fabric, None, &DrawOptions::default());
+//! assert!(svg.starts_with("<svg"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -84,7 +84,7 @@ pub struct Prediction {
     /// Name of the placement that the others are compared with.
     pub reference: String,
     /// Every placement, the reference first.
-    pub placements: Vec<Row>,
+    pub placements: Vec<RunTime>,
     /// The answer.
     pub sentence: String,
     /// Caveats.
@@ -93,7 +93,7 @@ pub struct Prediction {
 
 /// The run time under one placement.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct RunTime {
     /// Its name, or its file.
     pub name: String,
     /// Run time.
@@ -177,7 +177,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         ),
     };
     let reference = found[0].1;
-    let rows: Vec<Row> = found
+    let rows: Vec<RunTime> = found
         .iter()
         .map(|(name, f)| row(name, f, &reference, factors))
         .collect();
@@ -326,11 +326,11 @@ fn factors(measured: Option<(f64, Forecast)>) -> (f64, f64) {
     ((1.0 - off).max(0.0), 1.0 + off)
 }
 
-fn row(name: &str, f: &Forecast, reference: &Forecast, factors: (f64, f64)) -> Row {
+fn row(name: &str, f: &Forecast, reference: &Forecast, factors: (f64, f64)) -> RunTime {
     let at = |f: &Forecast, factor: f64| f.seconds + (factor - 1.0) * f.network_seconds();
     let gain = |factor| 1.0 - at(f, factor) / at(reference, factor);
     let (a, b) = (gain(factors.0), gain(factors.1));
-    Row {
+    RunTime {
         name: name.to_owned(),
         seconds: f.seconds,
         least_seconds: at(f, factors.0),
@@ -348,7 +348,7 @@ fn row(name: &str, f: &Forecast, reference: &Forecast, factors: (f64, f64)) -> R
 }
 
 /// A recorded run whose duration is outside every interval.
-fn unlike(folded: &Folded, recorded: Option<f64>, rows: &[Row], notes: &mut Vec<String>) {
+fn unlike(folded: &Folded, recorded: Option<f64>, rows: &[RunTime], notes: &mut Vec<String>) {
     let Some(recorded) = recorded else { return };
     let least = rows.iter().map(|r| r.least_seconds);
     let most = rows.iter().map(|r| r.most_seconds);
@@ -367,8 +367,8 @@ fn unlike(folded: &Folded, recorded: Option<f64>, rows: &[Row], notes: &mut Vec<
 }
 
 /// Iteration times that still change.
-fn unsteady(rows: &[Row], notes: &mut Vec<String>) {
-    let share = |r: &Row| r.unsteady_seconds / r.seconds.max(f64::MIN_POSITIVE);
+fn unsteady(rows: &[RunTime], notes: &mut Vec<String>) {
+    let share = |r: &RunTime| r.unsteady_seconds / r.seconds.max(f64::MIN_POSITIVE);
     let worst = rows.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
     if let Some(row) = worst.filter(|r| share(r) > 1e-3) {
         notes.push(format!(
@@ -380,7 +380,7 @@ fn unsteady(rows: &[Row], notes: &mut Vec<String>) {
 }
 
 /// The answer: of the given placements, or of those in order and at random.
-fn sentence(rows: &[Row], given: usize) -> String {
+fn sentence(rows: &[RunTime], given: usize) -> String {
     let reference = &rows[0];
     let times = || rows.iter().map(|r| r.seconds);
     let (least, most) = (

@@ -28,7 +28,7 @@ pub(in super::super) fn is(text: &Text) -> bool {
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct Measured {
     header: Option<Header>,
     metadata: Option<Metadata>,
     coll_perf: Option<Collected>,
@@ -123,7 +123,7 @@ impl Logs {
     fn file(&mut self, text: &Text) -> Result<(), ObserveError> {
         let mut of: Option<(Header, Metadata)> = None;
         for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
-            let row: Row = serde_json::from_slice(line.trimmed()).map_err(|e| {
+            let row: Measured = serde_json::from_slice(line.trimmed()).map_err(|e| {
                 let error = text.error(e.to_string(), "a line of NCCL's Inspector");
                 let hint = "the last line of a running job may be cut: copy the file again";
                 error.at(line.number).hint(hint)

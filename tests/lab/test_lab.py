@@ -117,7 +117,9 @@ def test_streams_keep_their_rate_beside_others_until_they_are_stopped(lab, withi
     one.call("background", "stop", *named)
     one.call("background", "stop", *named, ok=(1,))
     assert not one.call("background", "list", *named, "--json")
-    assert all(row["sent_bytes"] == 0 for row in one.counters(0.5).values())
+    # Queues of 400 ms and the ends of the connections drain first.
+    windows = (sum(row["sent_bytes"] for row in one.counters(0.5).values()) for _ in range(10))
+    assert any(sent == 0 for sent in windows)
     for words, message in [(["n0-0"], "two nodes"), (["n0-0:n9-9"], "n9-9"), (["n0-0:n0-0"], "to itself"),
                            (["n0-0:n1-0", "--share", "1.5"], "at most 1"),
                            (["n0-0:n1-0", "--rate", "x"], "50mbit")]:  # fmt: skip

@@ -472,16 +472,20 @@ fn index_numbers_and_hosts(nodes: &[Node], index: &mut HashMap<String, NodeId>) 
 
 /// For every link its reverse link over the same ports, or [`NONE`].
 pub(crate) fn reverse_links(fabric: &Fabric) -> Vec<u32> {
+    // A router may have a hundred thousand nodes, so links of nodes are found by the node.
     let mut from_node: HashMap<End, Vec<LinkId>> = HashMap::new();
+    let mut to_node: HashMap<End, Vec<LinkId>> = HashMap::new();
     for id in fabric.link_ids() {
-        let from = fabric.link(id).from;
-        if !matches!(from, End::Router(_)) {
-            from_node.entry(from).or_default().push(id);
+        let link = fabric.link(id);
+        for (end, links) in [(link.from, &mut from_node), (link.to, &mut to_node)] {
+            if !matches!(end, End::Router(_)) {
+                links.entry(end).or_default().push(id);
+            }
         }
     }
     let is_back = |id: LinkId, other: LinkId| {
         let (link, back) = (fabric.link(id), fabric.link(other));
-        if back.to != link.from {
+        if (back.from, back.to) != (link.to, link.from) {
             return false;
         }
         match (fabric.ports(id).first(), fabric.ports(other)) {
@@ -494,9 +498,11 @@ pub(crate) fn reverse_links(fabric: &Fabric) -> Vec<u32> {
     fabric
         .link_ids()
         .map(|id| {
-            let candidates = match fabric.link(id).to {
-                End::Router(r) => fabric.links_from(r),
-                end => from_node.get(&end).map_or(&[][..], Vec::as_slice),
+            let link = fabric.link(id);
+            let candidates = match (link.from, link.to) {
+                (End::Router(_), End::Router(r)) => fabric.links_from(r),
+                (End::Router(_), end) => from_node.get(&end).map_or(&[][..], Vec::as_slice),
+                (end, _) => to_node.get(&end).map_or(&[][..], Vec::as_slice),
             };
             candidates
                 .iter()

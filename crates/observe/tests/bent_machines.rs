@@ -11,6 +11,7 @@ use hopbyte_fabric::Reach;
 use hopbyte_observe::fabric::{Companions, Format, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::{Machine, ObserveError};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Random changes of each seed.
 const BENT: u64 = 2000;
@@ -126,32 +127,46 @@ const TARGETS: [(&str, Read); 30] = [
 
 #[test]
 fn bent_machines_never_panic() {
-    for (target, read) in TARGETS {
-        let (mut good, mut bad) = (0, 0);
-        for (name, seed) in seeds(target) {
-            let random = (0..BENT).map(|n| bent(&seed, n));
-            let all = damaged(&seed[..seed.len().min(250)])
-                .into_iter()
-                .chain(random);
-            for bytes in all {
-                match read(&bytes) {
-                    Ok(machine) => {
-                        good += 1;
-                        use_it(&machine);
-                    }
-                    Err(error) => {
-                        bad += 1;
-                        let text = error.to_string();
-                        let house = text.contains("expected") || text.contains("hint: ");
-                        assert!(house, "{target}/{name}: {text}");
-                        assert!(text.len() < 1000, "{target}/{name}: {text}");
-                    }
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((target, read)) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    bend(target, *read);
+                }
+            });
+        }
+    });
+}
+
+fn bend(target: &str, read: Read) {
+    let begin = std::time::Instant::now();
+    let (mut good, mut bad) = (0, 0);
+    for (name, seed) in seeds(target) {
+        let random = (0..BENT).map(|n| bent(&seed, n));
+        let all = damaged(&seed[..seed.len().min(250)])
+            .into_iter()
+            .chain(random);
+        for bytes in all {
+            match read(&bytes) {
+                Ok(machine) => {
+                    good += 1;
+                    use_it(&machine);
+                }
+                Err(error) => {
+                    bad += 1;
+                    let text = error.to_string();
+                    let house = text.contains("expected") || text.contains("hint: ");
+                    assert!(house, "{target}/{name}: {text}");
+                    assert!(text.len() < 1000, "{target}/{name}: {text}");
                 }
             }
         }
-        assert!(bad > 0, "{target}: nothing was refused of {good}");
-        println!("{target}: {good} read, {bad} refused");
     }
+    assert!(bad > 0, "{target}: nothing was refused of {good}");
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("{target}: {good} read, {bad} refused, {seconds:.1} s");
 }
 
 /// A machine that was read is consistent: all pairs have a route or a reason, all names are found.

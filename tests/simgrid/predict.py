@@ -19,6 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from replay import PLAIN, platform, replayed
+
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("HOPBYTE_SHARED", ROOT.parent / "shared"))
 PUBLISHED = SHARED / "data/traces/simgrid-ti-32ranks.tar.zst"
@@ -30,11 +32,7 @@ PLATFORMS = [
 ]
 AGREE = 0.02
 SPEED = "100000Gf"
-OPTIONS = {
-    "network/model": "CM02", "network/TCP-gamma": "0", "network/crosstraffic": "0", "network/loopback-bw": "1e15",
-    "network/loopback-lat": "0", "smpi/async-small-thresh": "0", "smpi/send-is-detached-thresh": "0",
-    "smpi/coll-selector": "ompi", "smpi/display-timing": "yes",
-}  # fmt: skip
+OPTIONS = PLAIN | {"smpi/coll-selector": "ompi"}
 
 
 def written(folder: Path) -> list[Path]:
@@ -68,31 +66,6 @@ def seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def platform(folder: Path, hopbyte: str, fabric: str) -> list[str]:
-    """Writes SimGrid's platform; its hosts."""
-    path = folder / "platform.xml"
-    path.unlink(missing_ok=True)
-    subprocess.run([hopbyte, "--quiet", "fabric", "convert", fabric, "--to", "simgrid", "--out", str(path)], check=True)
-    text = re.sub(r'speed="[^"]*"', f'speed="{SPEED}"', path.read_text())
-    path.write_text(text)
-    return re.findall(r'<host id="([^"]+)"', text)[:RANKS]
-
-
-def simgrid(folder: Path, files: list[Path], hosts: list[str]) -> float:
-    """Simulated seconds of SimGrid."""
-    (folder / "hosts").write_text("\n".join(hosts) + "\n")
-    (folder / "list").write_text("\n".join(str(f) for f in files) + "\n")
-    command = ["smpirun", "-np", str(RANKS), "-platform", str(folder / "platform.xml")]
-    command += ["-hostfile", str(folder / "hosts")]
-    command += [f"--cfg={key}:{value}" for key, value in OPTIONS.items()]
-    command += ["-replay", str(folder / "list")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    found = re.search(r"Simulated time: ([\d.e+-]+) seconds", done.stdout + done.stderr)
-    if done.returncode or not found:
-        sys.exit(f"SimGrid failed: {done.stdout}{done.stderr}")
-    return float(found.group(1))
-
-
 def ours(folder: Path, hopbyte: str, files: list[Path], fabric: str, hosts: list[str]) -> float:
     """Predicted seconds."""
     placement = folder / "placement.csv"
@@ -118,9 +91,11 @@ def main() -> None:
                 print(f"{name:<10} skipped: {PUBLISHED.name} is not beside the checkout")
                 continue
             for fabric in PLATFORMS:
-                hosts = platform(folder, hopbyte, fabric)
+                hosts = platform(folder, hopbyte, fabric, "speed", SPEED)[:RANKS]
+                trace = folder / "list"
+                trace.write_text("\n".join(str(f) for f in files) + "\n")
                 begin = seconds()
-                theirs = simgrid(folder, files, hosts)
+                theirs = replayed(folder, hosts, trace, OPTIONS)
                 between = seconds()
                 mine = ours(folder, hopbyte, files, fabric, hosts)
                 apart = mine / theirs - 1.0

@@ -22,11 +22,15 @@ SPEED = 1e9
 GRID = (4, 2, 2)
 RANKS = 16
 AGREE = 1e-6
-OPTIONS = {
+# Fair shares of links alone: no protocol, no loopback, messages wait for their receivers.
+PLAIN = {
     "network/model": "CM02", "network/TCP-gamma": "0", "network/crosstraffic": "0", "network/loopback-bw": "1e15",
     "network/loopback-lat": "0", "smpi/async-small-thresh": "0", "smpi/send-is-detached-thresh": "0",
+    "smpi/display-timing": "yes",
+}  # fmt: skip
+OPTIONS = PLAIN | {
     "smpi/allreduce": "rdb", "smpi/bcast": "binomial_tree", "smpi/barrier": "ompi_recursivedoubling",
-    "smpi/host-speed": "1Gf", "smpi/display-timing": "yes",
+    "smpi/host-speed": "1Gf",
 }  # fmt: skip
 
 
@@ -75,24 +79,36 @@ def write(folder: Path) -> None:
     (folder / "trace.txt").write_text("\n".join(names) + "\n")
 
 
-def simgrid(folder: Path, hopbyte: str) -> float:
-    """Simulated seconds of SimGrid."""
-    platform = folder / "platform.xml"
-    convert = [hopbyte, "--quiet", "fabric", "convert", FABRIC, "--to", "simgrid", "--out", str(platform)]
+def platform(folder: Path, hopbyte: str, fabric: str, attribute: str, value: str) -> list[str]:
+    """Writes SimGrid's platform with one value of an attribute; its hosts."""
+    path = folder / "platform.xml"
+    path.unlink(missing_ok=True)
+    convert = [hopbyte, "--quiet", "fabric", "convert", fabric, "--to", "simgrid", "--out", str(path)]
     subprocess.run(convert, check=True)
-    # Links without latency: SimGrid gives flows with a longer way a smaller share otherwise.
-    text = re.sub(r'latency="[^"]*"', 'latency="0s"', platform.read_text())
-    platform.write_text(text)
-    hosts = re.findall(r'<host id="([^"]+)"', text)
-    (folder / "hosts").write_text("\n".join(hosts[:RANKS]) + "\n")
-    command = ["smpirun", "-np", str(RANKS), "-platform", str(platform), "-hostfile", str(folder / "hosts")]
-    command += [f"--cfg={key}:{value}" for key, value in OPTIONS.items()]
-    command += ["-replay", str(folder / "trace.txt")]
+    text = re.sub(rf'{attribute}="[^"]*"', f'{attribute}="{value}"', path.read_text())
+    path.write_text(text)
+    return re.findall(r'<host id="([^"]+)"', text)
+
+
+def replayed(folder: Path, hosts: list[str], trace: Path, options: dict[str, str]) -> float:
+    """Simulated seconds of SimGrid's replay of the ranks on these hosts."""
+    (folder / "hosts").write_text("\n".join(hosts) + "\n")
+    command = ["smpirun", "-np", str(len(hosts)), "-platform", str(folder / "platform.xml")]
+    command += ["-hostfile", str(folder / "hosts")]
+    command += [f"--cfg={key}:{value}" for key, value in options.items()]
+    command += ["-replay", str(trace)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     found = re.search(r"Simulated time: ([\d.e+-]+) seconds", done.stdout + done.stderr)
     if done.returncode or not found:
         sys.exit(f"SimGrid failed: {done.stdout}{done.stderr}")
     return float(found.group(1))
+
+
+def simgrid(folder: Path, hopbyte: str) -> float:
+    """Simulated seconds of SimGrid."""
+    # Links without latency: SimGrid gives flows with a longer way a smaller share otherwise.
+    hosts = platform(folder, hopbyte, FABRIC, "latency", "0s")
+    return replayed(folder, hosts[:RANKS], folder / "trace.txt", OPTIONS)
 
 
 def ours(folder: Path, hopbyte: str) -> float:

@@ -4,38 +4,13 @@
 
 mod common;
 
-use common::{machine, parse};
+use common::{SUBNET, TABLE, machine, parse, text, with_tables};
 use hopbyte_fabric::{Quantity, spec};
 use hopbyte_observe::counters::{CounterOptions, counter_series};
-use hopbyte_observe::fabric::{Companions, read_machine_text};
-use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::{Machine, MachineFiles, read_machine};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
-
-const SUBNET: &str = include_str!("../../../fuzz/seeds/ibnetdiscover/two-switches.txt");
-
-fn text(name: &str, content: &str) -> Text {
-    Text::from_bytes(name, content.as_bytes(), Limits::ANY).unwrap()
-}
-
-fn with_tables(subnet: &str, tables: &str) -> Result<Machine, String> {
-    let routes = [text("tables", tables)];
-    let with = Companions {
-        routes: &routes,
-        ..Companions::default()
-    };
-    read_machine_text(&text("subnet", subnet), None, with).map_err(|e| e.to_string())
-}
-
-/// A table in `ibroute`'s form for the switch `leaf one`.
-const TABLE: &str = "Unicast lids [0x0-0x4] of switch Lid 1 guid 0x0000000000000001 (leaf one):\n  \
-    Lid  Out   Destination\n       Port     Info \n\
-    0x0001 000 : (Switch portguid 0x0000000000000001: 'leaf one')\n\
-    0x0003 001 : (Channel Adapter portguid 0x0000000000000011: 'h1 HCA-1')\n\
-    0x0004 003 : (Channel Adapter portguid 0x0000000000000032: 'h2 HCA-1')\n\
-    3 valid lids dumped \n";
 
 #[test]
 fn routes_without_content_are_refused() {

@@ -4,28 +4,12 @@
 
 mod common;
 
-use common::parse;
+use common::{SUBNET, TABLE, parse, text, with_tables};
 use hopbyte_fabric::{Fabric, Quantity, spec};
 use hopbyte_observe::Machine;
 use hopbyte_observe::counters::{CounterOptions, counters};
-use hopbyte_observe::fabric::{Companions, read_machine_text};
-use hopbyte_observe::text::{Limits, Text};
 
-const SUBNET: &str = include_str!("../../../fuzz/seeds/ibnetdiscover/two-switches.txt");
 const LINES: &str = include_str!("../../../fuzz/seeds/link_info/lines.txt");
-
-fn text(name: &str, content: &str) -> Text {
-    Text::from_bytes(name, content.as_bytes(), Limits::ANY).unwrap()
-}
-
-fn with_tables(tables: &str) -> Result<Machine, String> {
-    let routes = [text("tables", tables)];
-    let with = Companions {
-        routes: &routes,
-        ..Companions::default()
-    };
-    read_machine_text(&text("subnet", SUBNET), None, with).map_err(|e| e.to_string())
-}
 
 /// Kinds of the links between switches and to hosts.
 fn kinds(m: &Machine) -> Vec<String> {
@@ -36,21 +20,13 @@ fn kinds(m: &Machine) -> Vec<String> {
         .collect()
 }
 
-/// A table in `ibroute`'s form for the switch `leaf one`.
-const TABLE: &str = "Unicast lids [0x0-0x4] of switch Lid 1 guid 0x0000000000000001 (leaf one):\n  \
-    Lid  Out   Destination\n       Port     Info \n\
-    0x0001 000 : (Switch portguid 0x0000000000000001: 'leaf one')\n\
-    0x0003 001 : (Channel Adapter portguid 0x0000000000000011: 'h1 HCA-1')\n\
-    0x0004 003 : (Channel Adapter portguid 0x0000000000000032: 'h2 HCA-1')\n\
-    3 valid lids dumped \n";
-
 #[test]
 fn text_around_tables_is_noted() {
     let routes = |m: &Machine| {
         let [a, b] = ["h1 HCA-1", "h2 HCA-1"].map(|n| m.fabric.find_host(n));
         (a.len(), b.len(), m.routing.describe())
     };
-    let plain = routes(&with_tables(TABLE).unwrap());
+    let plain = routes(&with_tables(SUBNET, TABLE).unwrap());
     for after in [
         "ibroute: iberror: failed: dump tables: dump failed",
         "Connection timed out",
@@ -60,21 +36,25 @@ fn text_around_tables_is_noted() {
         "SubnGet(LFT) failed on switch 'x' DLID 5; MAD status 0x110 AM 0x0",
         "user@login:~$ exit",
     ] {
-        let m = with_tables(&format!("{TABLE}{after}\n")).unwrap();
+        let m = with_tables(SUBNET, &format!("{TABLE}{after}\n")).unwrap();
         assert_eq!(routes(&m), plain);
         assert!(m.notes.iter().any(|n| n.contains(after)), "{:?}", m.notes);
     }
     for before in ["Failed to open 'mlx4_0' port '1'\n", "ibwarn: [7] x: y\n"] {
         assert_eq!(
-            routes(&with_tables(&format!("{before}{TABLE}")).unwrap()),
+            routes(&with_tables(SUBNET, &format!("{before}{TABLE}")).unwrap()),
             plain
         );
-        assert!(with_tables(before).unwrap_err().contains("an empty file"));
+        assert!(
+            with_tables(SUBNET, before)
+                .unwrap_err()
+                .contains("an empty file")
+        );
     }
     let groups = "Multicast mlids [0xc000-0xc3ff] of switch Lid 1 guid 0x0000000000000001 (leaf one):\n            0\n     \
                   Ports: 0 1 2\n MLid\n0xc000      x x\n1 valid mlids dumped \n";
     for all in [format!("{TABLE}{groups}"), format!("{groups}{TABLE}")] {
-        let m = with_tables(&all).unwrap();
+        let m = with_tables(SUBNET, &all).unwrap();
         assert_eq!(routes(&m), plain);
         assert!(
             m.notes.iter().any(|n| n.contains("1 tables of multicast")),

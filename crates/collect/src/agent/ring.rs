@@ -34,7 +34,7 @@ pub struct Reader {
     pieces: Vec<Pieces>,
     /// Source and piece by number on the wire.
     order: Vec<(usize, usize)>,
-    /// What does not fit from the start, until it is said.
+    /// Groups of ports that do not fit from the start, until they are reported.
     unsaid: Vec<String>,
 }
 

@@ -4,7 +4,7 @@
 use hopbyte_fabric::random::Random;
 use hopbyte_observe::fabric::{Companions, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
-use hopbyte_observe::{Machine, MachineFiles, read_machine};
+use hopbyte_observe::{Machine, MachineFiles, ObserveError, read_machine};
 use std::path::{Path, PathBuf};
 
 /// Reads a machine that must be readable, with companions.
@@ -36,6 +36,40 @@ pub fn with_routes(main: &Path, routes: &[PathBuf]) -> MachineFiles {
         routes: routes.to_vec(),
         ..MachineFiles::new(main.to_str().unwrap())
     }
+}
+
+/// A scan of two switches and two hosts.
+pub const SUBNET: &str = include_str!("../../../../fuzz/seeds/ibnetdiscover/two-switches.txt");
+
+/// A table in `ibroute`'s form for the switch `leaf one`.
+pub const TABLE: &str = "Unicast lids [0x0-0x4] of switch Lid 1 guid 0x0000000000000001 (leaf one):\n  \
+    Lid  Out   Destination\n       Port     Info \n\
+    0x0001 000 : (Switch portguid 0x0000000000000001: 'leaf one')\n\
+    0x0003 001 : (Channel Adapter portguid 0x0000000000000011: 'h1 HCA-1')\n\
+    0x0004 003 : (Channel Adapter portguid 0x0000000000000032: 'h2 HCA-1')\n\
+    3 valid lids dumped \n";
+
+/// A text in memory, under a name.
+pub fn text(name: &str, content: &str) -> Text {
+    Text::from_bytes(name, content.as_bytes(), Limits::ANY).unwrap()
+}
+
+/// An InfiniBand scan with tables.
+pub fn with_tables(subnet: &str, tables: &str) -> Result<Machine, String> {
+    let routes = [text("tables", tables)];
+    let with = Companions {
+        routes: &routes,
+        ..Companions::default()
+    };
+    read_machine_text(&text("subnet", subnet), None, with).map_err(|e| e.to_string())
+}
+
+/// Checks that a refusal says the expected value or a remedy, and is short.
+pub fn check_refusal(error: &ObserveError, input: &str) {
+    let text = error.to_string();
+    let house = text.contains("expected") || text.contains("hint: ");
+    assert!(house, "{input}: {text}");
+    assert!(text.len() < 1000, "{input}: {text}");
 }
 
 /// Damaged copies of an input, reproducible: cut at every byte, every byte changed to each of a few that are special

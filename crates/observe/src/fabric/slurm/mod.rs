@@ -130,8 +130,8 @@ impl Plan {
         }
     }
 
-    /// Refuses plans that Slurm's plugins refuse, apart from trees, which are checked where they are read: names that are not unique, sizes of blocks that do not combine, rings
-    /// that are too long.
+    /// Refuses plans that Slurm's plugins refuse, apart from trees, which are checked where they are read: names that are
+    /// not unique, sizes of blocks that do not combine, rings that are too long.
     fn check(&self, text: &Text) -> Result<(), InputError> {
         match self {
             Self::Tree(switches) => {

@@ -86,6 +86,28 @@ proptest! {
         prop_assert_eq!(credit_loop(&fabric, &routing), None);
     }
 
+    // With cables down, routers other than the first have no neighbour of a smaller id.
+    #[test]
+    fn up_down_reaches_whatever_is_connected(
+        dims in prop::collection::vec(2u32..6, 1..4), cuts in prop::collection::vec(any::<u16>(), 0..12),
+    ) {
+        let words: Vec<String> = dims.iter().map(u32::to_string).collect();
+        let whole = spec::fabric(&format!("torus:{}", words.join("x"))).unwrap();
+        let cables: Vec<_> = whole.link_ids().filter(|&l| whole.is_hop(l)).collect();
+        let faults: Vec<_> = cuts
+            .iter()
+            .map(|&cut| hopbyte_fabric::faults::Fault::Cable(cables[cut as usize % cables.len()]))
+            .collect();
+        let fabric = whole.with_faults(&faults);
+        let routing = Routing::Tables(up_down(&fabric));
+        let shortest = Routing::Minimal(MinimalPaths::new(&fabric));
+        prop_assert_eq!(
+            Reach::of(&fabric, &routing).unroutable_pairs(),
+            Reach::of(&fabric, &shortest).unroutable_pairs()
+        );
+        prop_assert_eq!(credit_loop(&fabric, &routing), None);
+    }
+
     #[test]
     fn fat_trees_route_every_pair_the_shortest_way(
         down in prop::collection::vec(1u32..5, 1..4), up in prop::collection::vec(1u32..4, 3)

@@ -1,13 +1,16 @@
 //! Requests to a running oracle and their answers, each computed from one snapshot.
 
 use crate::http::{self, Needs, Request};
+use crate::ledger::Ledger;
 use crate::source::{Fresh, Sink};
+use hopbyte_collect::export::openmetrics;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_job::Machine;
 use hopbyte_job::costs::{Asked, Pair};
 use hopbyte_observe::oracle::{Ask, COLUMNS, MOST_PAIRS, Place, SCHEMA, State};
 use hopbyte_oracle::{Aggregate, Metric, Over, View};
 use serde::{Serialize, Serializer};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The machine that is served, with its current view.
@@ -15,6 +18,7 @@ pub struct Desk<'a> {
     machine: &'a Machine,
     fingerprint: String,
     now: RwLock<Now<'a>>,
+    ledger: Ledger<'a>,
 }
 
 /// The current view with its source.
@@ -159,7 +163,20 @@ impl<'a> Desk<'a> {
                 rows: (0, 0),
                 error: None,
             }),
+            ledger: Ledger::new(machine, None),
         }
+    }
+
+    /// Counts bytes by the jobs of a list too, if [`Desk::attribute`] runs.
+    #[must_use]
+    pub fn with_jobs(mut self, jobs: Option<PathBuf>) -> Self {
+        self.ledger = Ledger::new(self.machine, jobs);
+        self
+    }
+
+    /// Attributes bytes to jobs, without end; `talk` hears of lists that cannot be read. Returns if there is no list.
+    pub fn attribute(&self, talk: &dyn Fn(&str)) {
+        self.ledger.attribute(talk);
     }
 
     /// The current view.
@@ -322,6 +339,9 @@ impl<'a> Desk<'a> {
     /// The bytes that the answer takes, if they are more than granted.
     pub fn http(&self, request: &Request) -> Result<http::Answer, Needs> {
         let granted = request.granted;
+        if request.body.is_none() && request.name == "metrics" {
+            return self.metrics(granted);
+        }
         let get = |ask: &Ask| self.ask(ask, &[], granted);
         let answered = match (&request.body, request.name.as_str()) {
             (Some(body), "ask") => {
@@ -340,8 +360,7 @@ impl<'a> Desk<'a> {
                 ..Ask::default()
             }),
             _ => {
-                let text =
-                    "expected GET /status, /pair?from=A&to=B, /links and /names, and POST /ask";
+                let text = "expected GET /status, /pair?from=A&to=B, /links, /names and /metrics, and POST /ask";
                 return Ok(http::Answer::words(404, text));
             }
         }?;
@@ -355,11 +374,27 @@ impl<'a> Desk<'a> {
             body: answered.bytes(),
         })
     }
+
+    /// Metrics of every link for Prometheus.
+    fn metrics(&self, granted: usize) -> Result<http::Answer, Needs> {
+        let needs = self.ledger.needs();
+        if needs > granted {
+            return Err(Needs(needs));
+        }
+        let mut text = self.ledger.text(self.view().state());
+        text.push_str(openmetrics::END);
+        Ok(http::Answer {
+            status: 200,
+            kind: openmetrics::CONTENT_TYPE,
+            body: text.into_bytes(),
+        })
+    }
 }
 
 impl Sink for Desk<'_> {
     /// Replaces the view. Answers in progress continue with the previous one.
     fn publish(&self, fresh: Fresh) {
+        self.ledger.take(&fresh);
         let (fabric, routing) = (&self.machine.fabric, &self.machine.routing);
         let (version, time) = (fresh.version, fresh.time_seconds);
         let view = Arc::new(View::new(fabric, routing, Some(fresh.state), version, time));
@@ -373,6 +408,7 @@ impl Sink for Desk<'_> {
     }
 
     fn fail(&self, error: &str) {
+        self.ledger.fail();
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         now.error = Some(error.into());
     }

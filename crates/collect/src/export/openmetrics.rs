@@ -223,7 +223,8 @@ fn sample(family: &Family, flow: &Flow, gauge: bool, labels: &str, out: &mut Str
     }
 }
 
-fn head(out: &mut String, name: &str, gauge: bool, help: &str) {
+/// Appends the head of a family; `help` is a sentence without its full stop.
+pub fn head(out: &mut String, name: &str, gauge: bool, help: &str) {
     let kind = if gauge { "gauge" } else { "counter" };
     let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.");
 }

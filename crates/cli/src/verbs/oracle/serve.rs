@@ -8,6 +8,7 @@ use hopbyte_job::{Machine, told};
 use hopbyte_lab::Lab;
 use hopbyte_observe::counters::join::PortMap;
 use hopbyte_observe::oracle::{LONGEST_LINE, MOST_PAIRS};
+use hopbyte_observe::read_jobs;
 use hopbyte_serve::desk::Desk;
 use hopbyte_serve::door::{Doors, unavailable};
 use hopbyte_serve::http::Server;
@@ -58,6 +59,14 @@ pub struct ServeArgs {
         help_heading = "Counters"
     )]
     speed: f64,
+    /// Jobs and their nodes, read again when the file changes: /metrics then has the bytes of every link by job
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "source",
+        help_heading = "Counters"
+    )]
+    jobs: Option<PathBuf>,
     /// Seconds between checks for changed counter files
     #[arg(
         long,
@@ -112,17 +121,21 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
     let server = Server::open(setup).map_err(|e| unavailable(&e))?;
     let mut server = server.takes(LONGEST_LINE + 8 * MOST_PAIRS);
     let listener = args.socket.as_deref().map(socket::bind).transpose()?;
-    let desk = Desk::new(&machine, &source.words());
+    if let Some(jobs) = &args.jobs {
+        read_jobs(jobs, &machine.fabric, None)?;
+    }
+    let desk = Desk::new(&machine, &source.words()).with_jobs(args.jobs.clone());
     let (tell, followed) = mpsc::channel();
     let quiet = out.quiet;
     std::thread::scope(|scope| {
         let (desk, machine) = (&desk, &machine);
+        let say = move |text: &str| {
+            if !quiet {
+                eprintln!("hopbyte: {text}");
+            }
+        };
+        scope.spawn(move || desk.attribute(&say));
         scope.spawn(move || {
-            let say = |text: &str| {
-                if !quiet {
-                    eprintln!("hopbyte: {text}");
-                }
-            };
             let ready = || drop(tell.send(Ok(())));
             if let Err(error) = source.follow(machine, desk, &ready, &say) {
                 // Before the first snapshot this ends the command, later it is only reported.

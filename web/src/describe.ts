@@ -18,6 +18,8 @@ export function describe(report: Report, target: Target, side: Side): string[] {
       const router = report.routers[report.nodes.router[target.node] ?? -1] ?? "?";
       return [nodeName(report, target.node), `on ${router}`, ...ranks(report, target, side)];
     }
+    case "job":
+      return [`Job ${target.job}`, `${target.nodes.length} nodes`];
     case "rank": {
       const places = (["before", "after"] as const).flatMap((s) => {
         const node = report.ranks?.[s]?.[target.rank];

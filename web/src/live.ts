@@ -1,5 +1,6 @@
 import { clock, draw, figureAfter } from "./chart";
 import { floats, type Report, type Signs, type Unit } from "./data";
+import { JobTable, words, type LinkJobs } from "./jobs";
 import type { Selection } from "./selection";
 import { Slider } from "./slider";
 
@@ -23,12 +24,15 @@ interface News {
   names: string[];
   history: { unix_seconds: number; values: ([number, number] | null)[] }[];
   dropped: number;
+  /** Number of attributions of bytes to jobs; null without a list of jobs. */
+  jobs: number | null;
 }
 
 /** The readings of one link; `crates/serve/src/past.rs` writes it. */
 interface Series {
   unix_seconds: number[];
   quantities: { name: string; unit: Unit; values: (number | null)[] }[];
+  by_job?: LinkJobs;
 }
 
 /** Polling interval in milliseconds; longer while the page is hidden or the server does not answer. */
@@ -46,6 +50,7 @@ export function live(report: Report, selection: Selection, changed: Changed): vo
 class Follower {
   private readonly status = document.createElement("p");
   private readonly slider = new Slider((at) => void this.goTo(at));
+  private readonly jobs: JobTable;
   private sequence = 0;
   /** The link whose readings are drawn. */
   private link: number | null = null;
@@ -56,6 +61,8 @@ class Follower {
     selection: Selection,
     private readonly changed: Changed,
   ) {
+    const name = (link: number): string => this.report.links.name[link] || `link ${link}`;
+    this.jobs = new JobTable(address.replace(/state$/, "jobs"), selection, name);
     selection.onPin((target) => {
       this.link = target?.kind === "link" ? target.link : null;
       void this.curvesOfLink();
@@ -79,6 +86,7 @@ class Follower {
         // The picture of an earlier time stays while new readings come.
         if (this.slider.at === null) this.show(news);
         this.say(news);
+        await this.jobs.refresh(news.jobs);
         await this.curvesOfLink();
       }
     } catch {
@@ -195,5 +203,11 @@ class Follower {
       return figure;
     });
     box.replaceChildren(...figures);
+    if (series.by_job) {
+      const line = document.createElement("p");
+      line.className = "jobs-of-link";
+      line.textContent = words(series.by_job);
+      box.prepend(line);
+    }
   }
 }

@@ -5,7 +5,8 @@ export type Target =
   | { kind: "link"; link: number }
   | { kind: "node"; node: number }
   | { kind: "router"; router: number }
-  | { kind: "rank"; rank: number };
+  | { kind: "rank"; rank: number }
+  | { kind: "job"; job: string; links: number[]; nodes: number[] };
 
 /** All highlighted elements on one side of the comparison. */
 export interface Lit {
@@ -39,7 +40,7 @@ export class Selection {
 
   /** Pins a target, or unpins it if it is pinned already. */
   pin(target: Target | null): void {
-    const same = target !== null && JSON.stringify(target) === JSON.stringify(this.pinned);
+    const same = target !== null && this.pinned !== null && key(target) === key(this.pinned);
     this.pinned = same ? null : target;
     this.tell(this.pinned);
     for (const listener of this.pinListeners) listener(this.pinned);
@@ -48,6 +49,11 @@ export class Selection {
   private tell(target: Target | null): void {
     for (const listener of this.listeners) listener(target);
   }
+}
+
+/** Equal for equal targets; the links of a job change with the readings. */
+function key(target: Target): string {
+  return target.kind === "job" ? `job ${target.job}` : JSON.stringify(target);
 }
 
 const NONE: Lit = { links: [], nodes: [], routers: [], ranks: [] };
@@ -69,6 +75,8 @@ export function lit(report: Report, target: Target | null, side: Side): Lit {
       const nodes = report.nodes.router.flatMap((r, n) => (r === target.router ? [n] : []));
       return { ...onNodes(nodes, users, placed), routers: [target.router] };
     }
+    case "job":
+      return { ...NONE, links: target.links, nodes: target.nodes };
     case "rank": {
       const node = placed?.[target.rank];
       if (node === undefined) return NONE;

@@ -36,7 +36,8 @@ pub struct ByJob {
 
 /// Bytes of all links by job.
 pub struct Attribution {
-    jobs: Vec<JobLoad>,
+    /// By link: the jobs with bytes on it.
+    loads: Vec<Vec<Load>>,
     ids: Vec<String>,
     /// Bytes that nodes without a job sent; infinite if one was not read.
     outside: f64,
@@ -44,6 +45,13 @@ pub struct Attribution {
     pub unread: usize,
     /// Pairs of nodes of a job without a route.
     pub unroutable: usize,
+}
+
+/// Bytes of a job on a link: estimate, and at most.
+struct Load {
+    job: u32,
+    estimate: f64,
+    most: f64,
 }
 
 /// Bytes of a job on every link: estimate, upper bounds by senders and by receivers.
@@ -151,7 +159,7 @@ impl Attribution {
     /// Attributes the bytes of a reading.
     pub fn of(fabric: &Fabric, routing: &Routing, state: &LinkState, jobs: &Jobs) -> Self {
         let mut all = Self {
-            jobs: Vec::new(),
+            loads: (0..fabric.links().len()).map(|_| Vec::new()).collect(),
             ids: jobs.ids().to_vec(),
             outside: 0.0,
             unread: 0,
@@ -164,9 +172,23 @@ impl Attribution {
         for job in 0..jobs.ids().len() {
             let flows = all.flows(fabric, state, jobs, job);
             let load = all.load(fabric, routing, &flows);
-            all.jobs.push(load);
+            all.keep(job as u32, &load);
         }
         all
+    }
+
+    /// Keeps the links on which a job has bytes: most jobs use a small part of a machine.
+    fn keep(&mut self, job: u32, load: &JobLoad) {
+        let bounds = load.sent.iter().zip(&load.received).map(|(s, r)| s.min(*r));
+        for ((link, &estimate), most) in self.loads.iter_mut().zip(&load.estimate).zip(bounds) {
+            if most > 0.0 {
+                link.push(Load {
+                    job,
+                    estimate,
+                    most,
+                });
+            }
+        }
     }
 
     fn flows(&mut self, fabric: &Fabric, state: &LinkState, jobs: &Jobs, job: usize) -> Vec<Flow> {
@@ -266,14 +288,11 @@ impl Attribution {
 
     /// The jobs of a link that carried so many bytes.
     pub fn link(&self, link: LinkId, carried: Option<f64>) -> ByJob {
-        let at = link.index();
-        let most = |load: &JobLoad| {
-            let most = load.sent[at].min(load.received[at]);
-            carried.map_or(most, |c| most.min(c))
-        };
-        let all: f64 = self.jobs.iter().map(most).sum();
+        let loads = &self.loads[link.index()];
+        let most = |load: &Load| carried.map_or(load.most, |c| load.most.min(c));
+        let all: f64 = loads.iter().map(most).sum();
         let mut jobs: Vec<JobBytes> = Vec::new();
-        for (load, id) in self.jobs.iter().zip(&self.ids) {
+        for load in loads {
             let most = most(load);
             if most <= 0.0 {
                 continue;
@@ -281,8 +300,8 @@ impl Attribution {
             let others = all - most + self.outside;
             let least = carried.map_or(0.0, |c| (c - others).max(0.0)).min(most);
             jobs.push(JobBytes {
-                job: id.clone(),
-                bytes: load.estimate[at].clamp(least, most),
+                job: self.ids[load.job as usize].clone(),
+                bytes: load.estimate.clamp(least, most),
                 least_bytes: least,
                 most_bytes: most,
             });
@@ -481,7 +500,7 @@ mod tests {
                 })
                 .collect();
             let mut all = Attribution {
-                jobs: Vec::new(),
+                loads: Vec::new(),
                 ids: Vec::new(),
                 outside: 0.0,
                 unread: 0,

@@ -377,11 +377,12 @@ impl<'a> Desk<'a> {
 
     /// Metrics of every link for Prometheus.
     fn metrics(&self, granted: usize) -> Result<http::Answer, Needs> {
-        let needs = self.ledger.needs();
+        let view = self.view();
+        let (needs, asked) = self.ledger.needs(view.state());
         if needs > granted {
-            return Err(Needs(needs));
+            return Err(Needs(asked));
         }
-        let mut text = self.ledger.text(self.view().state());
+        let mut text = self.ledger.text(view.state());
         text.push_str(openmetrics::END);
         Ok(http::Answer {
             status: 200,

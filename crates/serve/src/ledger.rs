@@ -1,16 +1,16 @@
 //! Metrics of every link for Prometheus: totals since the start with both ends of the link, and bytes by job.
 
+use crate::jobs::Attributor;
 use crate::source::Fresh;
 use hopbyte_collect::export::openmetrics::head;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
+use hopbyte_job::Machine;
 use hopbyte_job::attribution::Attribution;
-use hopbyte_job::{JobError, Machine, told};
-use hopbyte_observe::{Jobs, read_jobs};
+use hopbyte_observe::Jobs;
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 type Family = (&'static str, &'static str, fn(&LinkState) -> &Column);
@@ -79,17 +79,17 @@ const OTHER: &str = "(other jobs)";
 const UNEXPLAINED: &str = "(unexplained)";
 /// Time after which the series of a job that is no longer listed end.
 const ENDED: Duration = Duration::from_secs(600);
-/// Pause between attributions: at least this long, and this many times the duration of the last one.
-const PAUSE: (Duration, u32) = (Duration::from_secs(1), 20);
-/// Bytes of text for one sample, at most, while it is written.
-const SAMPLE_BYTES: usize = 3 * 192;
+/// Bytes of a sample without its labels, and of the labels' names and marks, at most.
+const SAMPLE_BYTES: usize = 80;
+const LABEL_BYTES: usize = 64;
+/// Series by job that may come between the question for room and the answer.
+const MORE_BYTES: usize = 1 << 20;
 
 /// Totals of every link since the start.
 pub struct Ledger<'a> {
     machine: &'a Machine,
-    jobs: Option<PathBuf>,
+    jobs: Option<Attributor>,
     kept: Mutex<Kept>,
-    news: Condvar,
 }
 
 struct Kept {
@@ -99,8 +99,6 @@ struct Kept {
     /// Time of the last reading; failures since.
     time_seconds: Option<f64>,
     failed: bool,
-    /// Bytes since the last attribution.
-    pending: Option<LinkState>,
     by_job: ByJob,
 }
 
@@ -111,21 +109,13 @@ struct ByJob {
     listed: HashMap<String, Instant>,
 }
 
-/// The list of jobs, read again when it changes.
-struct JobFile<'a> {
-    path: &'a Path,
-    stamp: Option<(SystemTime, u64, u64)>,
-    jobs: Jobs,
-    failure: String,
-}
-
 impl<'a> Ledger<'a> {
     /// No readings yet; `jobs` is a file as `read_jobs` takes it, for bytes by job.
     pub fn new(machine: &'a Machine, jobs: Option<PathBuf>) -> Self {
         let links = machine.fabric.links().len();
         Self {
             machine,
-            jobs,
+            jobs: jobs.map(Attributor::new),
             kept: Mutex::new(Kept {
                 since: SystemTime::now()
                     .duration_since(UNIX_EPOCH)
@@ -133,10 +123,8 @@ impl<'a> Ledger<'a> {
                 totals: vec![vec![f64::NAN; links]; TOTALS.len()],
                 time_seconds: None,
                 failed: false,
-                pending: None,
                 by_job: ByJob::default(),
             }),
-            news: Condvar::new(),
         }
     }
 
@@ -155,19 +143,9 @@ impl<'a> Ledger<'a> {
         for ((_, _, column), totals) in TOTALS.iter().zip(&mut kept.totals) {
             add(totals, column(&fresh.state));
         }
-        if self.jobs.is_some() {
-            match &mut kept.pending {
-                Some(pending) => {
-                    for link in self.machine.fabric.link_ids() {
-                        let more = fresh.state.received_bytes.get(link);
-                        let before = pending.received_bytes.get(link);
-                        let sum = before.map_or(more, |b| Some(b + more.unwrap_or(0.0)));
-                        pending.received_bytes.set(link, sum);
-                    }
-                }
-                none => *none = Some(fresh.state.clone()),
-            }
-            self.news.notify_all();
+        drop(kept);
+        if let Some(jobs) = &self.jobs {
+            jobs.take(&fresh.state);
         }
     }
 
@@ -176,35 +154,17 @@ impl<'a> Ledger<'a> {
         self.kept().failed = true;
     }
 
-    /// Attributes new bytes to jobs, without end; returns if there is no list of jobs. The list is read again when it
-    /// changes; while it cannot be read the one before is used, which `talk` hears of.
+    /// Attributes new bytes to jobs, without end; returns if there is no list of jobs.
     pub fn attribute(&self, talk: &dyn Fn(&str)) {
-        let Some(path) = &self.jobs else { return };
-        let mut file = JobFile {
-            path,
-            stamp: None,
-            jobs: Jobs::default(),
-            failure: String::new(),
-        };
-        loop {
-            let mut kept = self.kept();
-            while kept.pending.is_none() {
-                kept = self.news.wait(kept).unwrap_or_else(PoisonError::into_inner);
-            }
-            let pending = kept.pending.take();
-            drop(kept);
-            let start = Instant::now();
-            file.look(&self.machine.fabric, talk);
-            if let Some(state) = pending {
-                self.add_jobs(&state, &file.jobs);
-            }
-            std::thread::sleep(PAUSE.0.max(start.elapsed() * PAUSE.1));
+        if let Some(attributor) = &self.jobs {
+            attributor.run(self.machine, talk, |state, jobs, all| {
+                self.add_jobs(state, jobs, &all);
+            });
         }
     }
 
-    fn add_jobs(&self, state: &LinkState, jobs: &Jobs) {
-        let (fabric, routing) = (&self.machine.fabric, &self.machine.routing);
-        let all = Attribution::of(fabric, routing, state, jobs);
+    fn add_jobs(&self, state: &LinkState, jobs: &Jobs, all: &Attribution) {
+        let fabric = &self.machine.fabric;
         let mut rows = Vec::new();
         for link in fabric.link_ids() {
             let Some(carried) = state.received_bytes.get(link) else {
@@ -226,18 +186,29 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Bytes in memory, at most, of [`Ledger::text`].
-    pub fn needs(&self) -> usize {
-        let families = 2 + TOTALS.len() + LATEST.len();
-        let samples = families * self.machine.fabric.links().len();
-        SAMPLE_BYTES * (samples + self.kept().by_job.bytes.len())
+    /// Bytes in memory of [`Ledger::text`], and bytes to ask for, since jobs may come in between.
+    pub fn needs(&self, state: Option<&LinkState>) -> (usize, usize) {
+        let fabric = &self.machine.fabric;
+        let links = fabric.links().len();
+        let name = fabric
+            .link_ids()
+            .map(|l| 2 * fabric.link_name(l).len())
+            .max();
+        let labels = name.unwrap_or(0) + LABEL_BYTES;
+        let kept = self.kept();
+        let known = |totals: &Vec<f64>| totals.iter().filter(|v| !v.is_nan()).count();
+        let totals: usize = kept.totals.iter().map(known).sum();
+        let latest = state.map_or(0, |s| LATEST.iter().map(|f| f.2(s).known()).sum());
+        let samples = 2 * links + totals + latest + kept.by_job.bytes.len();
+        let needs = links * labels + samples * (labels + SAMPLE_BYTES);
+        (needs, needs + needs / 4 + MORE_BYTES)
     }
 
     /// OpenMetrics text, without its end.
     pub fn text(&self, state: Option<&LinkState>) -> String {
         let fabric = &self.machine.fabric;
         let labels: Vec<String> = fabric.link_ids().map(|link| labels(fabric, link)).collect();
-        let mut out = String::new();
+        let mut out = String::with_capacity(self.needs(state).0);
         let mut family = |name: &str, counter: bool, help: &str, value: &dyn Fn(LinkId) -> f64| {
             let name = format!("hopbyte_link_{name}");
             let suffix = if counter { "_total" } else { "" };
@@ -340,31 +311,6 @@ impl ByJob {
                 "{name}_total{{{labels},job=\"{}\"}} {bytes}",
                 escaped(job)
             );
-        }
-    }
-}
-
-impl JobFile<'_> {
-    fn look(&mut self, fabric: &Fabric, talk: &dyn Fn(&str)) {
-        let about = std::fs::metadata(self.path).ok();
-        let stamp = about.and_then(|a| Some((a.modified().ok()?, a.ino(), a.len())));
-        if stamp.is_some() && stamp == self.stamp {
-            return;
-        }
-        match read_jobs(self.path, fabric, None) {
-            Ok(jobs) => {
-                jobs.notes(self.path).iter().for_each(|note| talk(note));
-                self.jobs = jobs;
-                self.stamp = stamp;
-                self.failure.clear();
-            }
-            Err(error) => {
-                let failure = told(&JobError::from(error));
-                if self.failure != failure {
-                    talk(&failure);
-                    self.failure = failure;
-                }
-            }
         }
     }
 }

@@ -33,6 +33,7 @@ pub mod door;
 mod error;
 pub mod export;
 pub mod http;
+mod jobs;
 mod ledger;
 pub mod page;
 pub mod past;

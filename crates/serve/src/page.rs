@@ -6,7 +6,8 @@
 
 use crate::error::{Result, ServeError};
 use crate::http::{Answer, Needs, Request};
-use crate::past::{Moment, Past, Point};
+use crate::jobs::{Attributor, OfLink, Shown as ShownJobs};
+use crate::past::{Moment, Past, Point, Series};
 use crate::source::{Fresh, Sink, Source};
 use hopbyte_fabric::{InputError, LinkId};
 use hopbyte_job::{Machine, told, unix};
@@ -15,6 +16,7 @@ use hopbyte_view::report::section::{bars, legend};
 use hopbyte_view::report::view::View;
 use hopbyte_view::report::{ReportInput, data, page, readings, words};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -29,6 +31,7 @@ pub struct Live {
     /// The source of the readings.
     source: String,
     now: Mutex<Now>,
+    jobs: Option<Attributor>,
 }
 
 /// The readings so far.
@@ -41,6 +44,9 @@ struct Now {
     past: Past,
     /// The error of the last reading.
     error: Option<String>,
+    /// Jobs on the latest attributed reading, and the number of attributions.
+    jobs: Option<Arc<ShownJobs>>,
+    attributions: u64,
 }
 
 /// Updates for the page.
@@ -58,6 +64,17 @@ struct News {
     history: Vec<Point>,
     /// Earlier readings that are not kept.
     dropped: u64,
+    /// Number of attributions of bytes to jobs so far, if there is a list of jobs.
+    jobs: Option<u64>,
+}
+
+/// A link's readings and its jobs.
+#[derive(Serialize)]
+struct Selected {
+    #[serde(flatten)]
+    series: Series,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_job: Option<OfLink>,
 }
 
 /// A quantity at a time.
@@ -73,7 +90,7 @@ struct Shown {
 }
 
 impl Live {
-    /// A page that follows a source on its own thread; returns after the first reading.
+    /// A page that follows a source on its own thread; returns after the first reading. `jobs` is a list of jobs.
     ///
     /// # Errors
     /// The source cannot be read, its first reading fails, or it ends without one.
@@ -82,6 +99,7 @@ impl Live {
         source: Source,
         title: String,
         command: String,
+        jobs: Option<PathBuf>,
     ) -> Result<Arc<Self>> {
         let live = Arc::new(Self {
             machine,
@@ -89,7 +107,10 @@ impl Live {
             command,
             source: source.words(),
             now: Mutex::default(),
+            jobs: jobs.map(Attributor::new),
         });
+        let attributing = live.clone();
+        std::thread::spawn(move || attributing.attribute());
         let follower = live.clone();
         let mut thread = Some(std::thread::spawn(move || {
             let followed = source.follow(&follower.machine, &*follower, &|| {}, &|_| {});
@@ -113,6 +134,19 @@ impl Live {
         }
     }
 
+    /// Keeps the jobs of the latest readings, without end; returns if there is no list of jobs.
+    fn attribute(&self) {
+        let Some(jobs) = &self.jobs else { return };
+        let said = |text: &str| eprintln!("hopbyte: {text}");
+        jobs.run(&self.machine, &said, |state, jobs, all| {
+            let shown = ShownJobs::new(&self.machine.fabric, state, jobs, all);
+            let mut now = self.now();
+            now.jobs = Some(Arc::new(shown));
+            now.attributions += 1;
+            now.sequence += 1;
+        });
+    }
+
     fn has_reading(&self) -> bool {
         self.now().past.last().is_some()
     }
@@ -131,6 +165,7 @@ impl Live {
             "" => self.page(),
             "state" => self.news(request),
             "link" => self.link(request),
+            "jobs" => self.listed(),
             _ => Answer::words(404, "no such page"),
         })
     }
@@ -188,15 +223,30 @@ impl Live {
             history: now.past.points(&names),
             names,
             dropped: now.past.dropped,
+            jobs: self.jobs.as_ref().map(|_| now.attributions),
         })
     }
 
-    /// The readings of one link.
+    /// The readings of one link, and the jobs on it at the latest.
     fn link(&self, request: &Request) -> Answer {
         let link = request.value("id").and_then(|l| l.parse().ok());
-        match link.filter(|&l: &u32| (l as usize) < self.machine.fabric.links().len()) {
-            Some(link) => json(&self.now().past.of_link(LinkId(link))),
-            None => Answer::words(404, "no such link"),
+        let known = |&l: &u32| (l as usize) < self.machine.fabric.links().len();
+        let Some(link) = link.filter(known).map(LinkId) else {
+            return Answer::words(404, "no such link");
+        };
+        let now = self.now();
+        let (series, jobs) = (now.past.of_link(link), now.jobs.clone());
+        drop(now);
+        let by_job = jobs.map(|jobs| jobs.of_link(link));
+        json(&Selected { series, by_job })
+    }
+
+    /// All jobs with their nodes and links.
+    fn listed(&self) -> Answer {
+        let jobs = self.now().jobs.clone();
+        match jobs {
+            Some(jobs) => json(&jobs.list()),
+            None => Answer::words(404, "no list of jobs, or no reading yet"),
         }
     }
 
@@ -224,6 +274,9 @@ impl Sink for Live {
     fn publish(&self, fresh: Fresh) {
         let state = &fresh.state;
         let time = fresh.time_seconds;
+        if let Some(jobs) = &self.jobs {
+            jobs.take(state);
+        }
         let mut moment = Moment::new(
             time.unwrap_or_else(|| unix(SystemTime::now())),
             &readings::loads(state),

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;
 use hopbyte_job::Machine;
+use hopbyte_observe::read_jobs;
 use hopbyte_serve::http;
 use hopbyte_serve::page::Live;
 use hopbyte_view::draw::Signs;
@@ -60,6 +61,10 @@ pub struct ViewArgs {
     /// the last one is --at
     #[arg(long, value_name = "TIME", requires = "serve", help_heading = "Live")]
     from: Option<f64>,
+    /// Jobs and their nodes, read again when the file changes: the page lists them, shows their links, and the jobs of
+    /// a link
+    #[arg(long, value_name = "FILE", requires = "serve", help_heading = "Live")]
+    jobs: Option<PathBuf>,
     /// Certificate.
     #[command(flatten, next_help_heading = "Live")]
     tls: TlsFiles,
@@ -135,7 +140,11 @@ fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Resu
     let every = Duration::from_secs_f64(args.every);
     let source = args.counters.follow(&args.sources, args.from, every)?;
     let source = source.with_history();
-    let live = Live::begin(machine, source, args.title.clone(), out.command.clone())?;
+    if let Some(jobs) = &args.jobs {
+        read_jobs(jobs, &machine.fabric, None)?;
+    }
+    let (title, command) = (args.title.clone(), out.command.clone());
+    let live = Live::begin(machine, source, title, command, args.jobs.clone())?;
     let setup = http::Setup {
         identity: args.tls.identity()?,
         ..http::Setup::on((Ipv4Addr::LOCALHOST, port).into())

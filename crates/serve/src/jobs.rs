@@ -1,0 +1,217 @@
+//! Jobs beside the readings: their bytes on every link, attributed on a thread of its own.
+
+use hopbyte_fabric::{Fabric, LinkId, LinkState};
+use hopbyte_job::attribution::{Attribution, ByJob};
+use hopbyte_job::{JobError, Machine, told};
+use hopbyte_observe::{Jobs, read_jobs};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Pause between attributions: at least this long, and this many times the duration of the last one.
+const PAUSE: (Duration, u32) = (Duration::from_secs(1), 20);
+/// Links that are listed of a job.
+const MOST_LINKS: usize = 300;
+
+/// A list of jobs and the readings that are not attributed yet.
+pub struct Attributor {
+    path: PathBuf,
+    pending: Mutex<Option<LinkState>>,
+    news: Condvar,
+}
+
+/// The list of jobs, read again when it changes.
+struct JobFile<'a> {
+    path: &'a PathBuf,
+    stamp: Option<(SystemTime, u64, u64)>,
+    jobs: Jobs,
+    failure: String,
+}
+
+impl Attributor {
+    /// Jobs of a file as `read_jobs` takes it.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            pending: Mutex::default(),
+            news: Condvar::new(),
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Option<LinkState>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the bytes of a reading to those that wait.
+    pub fn take(&self, state: &LinkState) {
+        match &mut *self.pending() {
+            Some(sum) => {
+                for link in (0..state.coverage.len()).map(LinkId::of) {
+                    let (more, before) = (&state.received_bytes, &mut sum.received_bytes);
+                    if let Some(more) = more.get(link) {
+                        before.set(link, Some(before.get(link).unwrap_or(0.0) + more));
+                    }
+                }
+            }
+            none => *none = Some(state.clone()),
+        }
+        self.news.notify_all();
+    }
+
+    /// Attributes readings to jobs, without end. The list is read again when it changes; while it cannot be read the one
+    /// before is used, which `talk` hears of. Takes at most a twentieth of a thread's time.
+    pub fn run(
+        &self,
+        machine: &Machine,
+        talk: &dyn Fn(&str),
+        mut each: impl FnMut(&LinkState, &Jobs, Attribution),
+    ) {
+        let mut file = JobFile {
+            path: &self.path,
+            stamp: None,
+            jobs: Jobs::default(),
+            failure: String::new(),
+        };
+        loop {
+            let state = self.next();
+            let start = Instant::now();
+            file.look(&machine.fabric, talk);
+            let all = Attribution::of(&machine.fabric, &machine.routing, &state, &file.jobs);
+            each(&state, &file.jobs, all);
+            std::thread::sleep(PAUSE.0.max(start.elapsed() * PAUSE.1));
+        }
+    }
+
+    fn next(&self) -> LinkState {
+        let mut pending = self.pending();
+        loop {
+            if let Some(state) = pending.take() {
+                return state;
+            }
+            pending = self
+                .news
+                .wait(pending)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl JobFile<'_> {
+    fn look(&mut self, fabric: &Fabric, talk: &dyn Fn(&str)) {
+        let about = std::fs::metadata(self.path).ok();
+        let stamp = about.and_then(|a| Some((a.modified().ok()?, a.ino(), a.len())));
+        if stamp.is_some() && stamp == self.stamp {
+            return;
+        }
+        match read_jobs(self.path, fabric, None) {
+            Ok(jobs) => {
+                jobs.notes(self.path).iter().for_each(|note| talk(note));
+                self.jobs = jobs;
+                self.stamp = stamp;
+                self.failure.clear();
+            }
+            Err(error) => {
+                let failure = told(&JobError::from(error));
+                if self.failure != failure {
+                    talk(&failure);
+                    self.failure = failure;
+                }
+            }
+        }
+    }
+}
+
+/// The jobs on the links of a reading, for the live page.
+pub struct Shown {
+    attribution: Attribution,
+    state: LinkState,
+    list: List,
+}
+
+/// All jobs, most bytes first.
+#[derive(Serialize)]
+struct List {
+    jobs: Vec<Listed>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    job: String,
+    nodes: Vec<u32>,
+    /// Bytes on all links between routers.
+    bytes: f64,
+    /// Links between routers with the share of their bytes, most bytes first.
+    links: Vec<(u32, f64)>,
+}
+
+/// The jobs of a link.
+#[derive(Serialize)]
+pub struct OfLink {
+    carried_bytes: Option<f64>,
+    #[serde(flatten)]
+    by_job: ByJob,
+}
+
+impl Shown {
+    /// Lists the jobs of an attribution.
+    pub fn new(fabric: &Fabric, state: &LinkState, jobs: &Jobs, attribution: Attribution) -> Self {
+        let begin = |(job, id): (usize, &String)| Listed {
+            job: id.clone(),
+            nodes: jobs.nodes_of(job).iter().map(|n| n.0).collect(),
+            bytes: 0.0,
+            links: Vec::new(),
+        };
+        let mut listed: Vec<Listed> = jobs.ids().iter().enumerate().map(begin).collect();
+        // Link, bytes, share of the link's bytes.
+        let mut links: Vec<Vec<(u32, f64, f64)>> = vec![Vec::new(); listed.len()];
+        let positions = jobs.ids().iter().enumerate();
+        let position: HashMap<&str, usize> = positions.map(|(i, id)| (id.as_str(), i)).collect();
+        for link in fabric.link_ids().filter(|&l| fabric.is_hop(l)) {
+            let carried = state.received_bytes.get(link);
+            for job in attribution.link(link, carried).jobs {
+                let Some(&at) = position.get(job.job.as_str()) else {
+                    continue;
+                };
+                listed[at].bytes += job.bytes;
+                let share = carried.map_or(f64::NAN, |c| job.bytes / c);
+                links[at].push((link.0, job.bytes, share));
+            }
+        }
+        for (of, mut links) in listed.iter_mut().zip(links) {
+            links.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            links.truncate(MOST_LINKS);
+            of.links = links
+                .iter()
+                .map(|&(link, _, share)| (link, share))
+                .collect();
+        }
+        listed.sort_by(|a, b| b.bytes.total_cmp(&a.bytes).then(a.job.cmp(&b.job)));
+        let list = List {
+            jobs: listed,
+            notes: attribution.notes(),
+        };
+        Self {
+            attribution,
+            state: state.clone(),
+            list,
+        }
+    }
+
+    /// All jobs, as the page reads them.
+    pub fn list(&self) -> impl Serialize + '_ {
+        &self.list
+    }
+
+    /// The jobs of a link.
+    pub fn of_link(&self, link: LinkId) -> OfLink {
+        let carried_bytes = self.state.received_bytes.get(link);
+        OfLink {
+            carried_bytes,
+            by_job: self.attribution.link(link, carried_bytes),
+        }
+    }
+}

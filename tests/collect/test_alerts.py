@@ -17,6 +17,7 @@ RULES = ROOT / "packaging/prometheus-rules.yml"
 PORT = '{node="n1",source="hca",port="1"}'
 NODE = '{node="n1"}'
 CAPACITY = f"hopbyte_port_capacity_bytes_per_second{PORT}"
+LINK = '{link="r2 X+",from="r2",to="r3",kind="cable"}'
 
 # Series of a minute each, for an hour: of a healthy cluster, and of each fault.
 HEALTHY = {
@@ -37,6 +38,10 @@ HEALTHY = {
     f"hopbyte_port_credit_stall_seconds_total{PORT}": "0+3x60",
     f"hopbyte_port_errors_total{PORT}": "123456x60",
     f"hopbyte_port_lanes{PORT}": "4x60",
+    "hopbyte_oracle_source_up": "1x60",
+    "hopbyte_oracle_reading_time_seconds": "0+60x60",
+    f"hopbyte_link_used_ratio{LINK}": "0.5x60",
+    "hopbyte_link_job_bytes_total" + LINK.replace("}", ',job="a"}'): "0+300000000000x60",
 }
 FAULTS = {
     "HopbyteCollectorStuck": {"hopbyte_collector_tick_age_seconds": "0+60x60"},
@@ -54,6 +59,8 @@ FAULTS = {
     "HopbyteLinkDegraded": {f"hopbyte_port_lanes{PORT}": "4x29 2x30"},
     "HopbyteLinkSlow": {CAPACITY: "10000000000x29 9500000000x30"},
     "HopbyteLinkDown": {f"hopbyte_port_lanes{PORT}": "4x29 0x30"},
+    "HopbyteOracleBlind": {"hopbyte_oracle_source_up": "1x29 0x30"},
+    "HopbyteJobSaturatesLink": {f"hopbyte_link_used_ratio{LINK}": "0.5x29 0.95x30"},
 }
 
 
@@ -115,14 +122,30 @@ def everything(site: Site) -> Path:
     return file
 
 
+def follow_links(site: Site, port: int) -> None:
+    """An oracle of a line of six routers with a job on two of its nodes; its counters change every half second."""
+    rows = [{"link": link, "received_bytes": 9e9, "errors": 1} for link in ("r2 X+", "n2->r2 host", "r3->n3 host")]
+    rows += [{"link": link, "received_bytes": 0} for link in ("n3->r3 host", "r2->n2 host")]
+    rows.append({"summary": {"window_seconds": 10}})
+    lines = "".join(json.dumps({"schema": "hopbyte.link/1"} | row) + "\n" for row in rows)
+    (site.folder / "links.jsonl").write_text(lines)
+    (site.folder / "jobs.csv").write_text("job,node\na,n2\na,n3\n")
+    words = ["links.jsonl", "--fabric", "mesh:6", "--jobs", "jobs.csv", "--listen", f"127.0.0.1:{port}"]
+    site.start(site.hopbyte, "--quiet", "oracle", "serve", *words)
+    touch = "while sleep 0.5; do cp links.jsonl next; mv next links.jsonl; done"
+    site.start("sh", "-c", touch)
+
+
 def test_every_panel_and_every_rule_finds_its_metrics(site: Site, everything: Path) -> None:
     """Two nodes with every quantity: each expression's metrics exist in a real Prometheus, and no panel is empty."""
     prometheus = require("prometheus", "prometheus")
     site.collect("--metrics", f"127.0.0.1:{site.metrics}", "--store", "store")
     for name in ("n1", "n2"):
         site.agent(name, "--file", everything)
-    port = free_port()
-    scrape = {"job_name": "hopbyte", "static_configs": [{"targets": [f"127.0.0.1:{site.metrics}"]}]}
+    port, oracle = free_port(), free_port()
+    follow_links(site, oracle)
+    targets = [f"127.0.0.1:{site.metrics}", f"127.0.0.1:{oracle}"]
+    scrape = {"job_name": "hopbyte", "static_configs": [{"targets": targets}]}
     config = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
         "scrape_configs": [scrape],
@@ -137,6 +160,7 @@ def test_every_panel_and_every_rule_finds_its_metrics(site: Site, everything: Pa
         return json.loads(get(url))["data"]["result"]
 
     wait("both nodes", lambda: len(ask("hopbyte_port_lanes")) == 2)
+    wait("bytes of jobs", lambda: len(ask("rate(hopbyte_link_job_bytes_total[10s])")) > 0)
     time.sleep(4)
     known = {r["metric"]["__name__"] for r in ask('{__name__=~"hopbyte_.+"}')}
     used = set(re.findall(r"\bhopbyte_\w+", "\n".join(re.findall(r"expr: .*|^ {10}\S.*", RULES.read_text(), re.M))))

@@ -46,7 +46,7 @@ def three_runs(one: Lab, folder: Path, command: str) -> None:
     code, out, _, _ = launch(one, folder, command, "--dry-run")
     assert code == 0 and "libhopbyte_reorder" in out and "libhopbyte_record" not in out, out
     left = sorted(path.name for path in (folder / "state").glob("*/*"))
-    assert left == ["command", "placement.csv", "record"], left
+    assert left == ["command", "decision", "placement.csv", "record"], left
 
 
 @needs_openmpi

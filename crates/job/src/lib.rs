@@ -51,6 +51,7 @@ pub mod machine;
 pub mod mapping;
 pub mod predict;
 pub mod probe;
+pub mod program;
 pub mod question;
 pub mod ran;
 pub mod record;

@@ -5,6 +5,7 @@ use crate::probe::analysis::analyse;
 use crate::probe::explain::TOLERANCE;
 use crate::probe::predicted::TopobwRecord;
 use crate::probe::results;
+use crate::program;
 use crate::question::route_costs;
 use hopbyte_fabric::{Fabric, Placement, Routing};
 use hopbyte_map::{Objective, Options, Problem, map};
@@ -12,7 +13,7 @@ use hopbyte_model::reproduce::{Located, Remap, Tools};
 use hopbyte_model::topobw::Measured;
 use hopbyte_oracle::Metric;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Trials of a remapping: a number instead of a time, so that every machine finds the same placement.
 const TRIALS: u64 = 200_000;
@@ -23,11 +24,22 @@ pub const TOOLS: Tools<'static> = Tools {
     locate: &|fabric, routing, pairs| locate(fabric, routing, pairs).map_err(|e| e.to_string()),
 };
 
+/// The folder of the rows: the given one, else `scenarios`, or the installed one if that is absent.
+pub fn rows(given: Option<&Path>) -> PathBuf {
+    if let Some(folder) = given {
+        return folder.to_owned();
+    }
+    let own = PathBuf::from("scenarios");
+    let installed = program::places(&["share/hopbyte/scenarios".into(), "scenarios".into()]);
+    let found = std::iter::once(own.clone()).chain(installed);
+    found.into_iter().find(|f| f.is_dir()).unwrap_or(own)
+}
+
 /// Rows in the order of papers: letters, then numbers.
 ///
 /// # Errors
 /// The folder cannot be read.
-pub fn row_files(folder: &std::path::Path) -> Result<Vec<PathBuf>> {
+pub fn row_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let list = std::fs::read_dir(folder).with_context(|| {
         format!(
             "{}: no folder of rows\nhint: --from names it; the sources have it as scenarios/",

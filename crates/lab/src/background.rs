@@ -102,7 +102,7 @@ pub fn start(lab: &Lab, fabric: &Fabric, flows: &[Flow]) -> Result<u32> {
 
 /// Starts the process and waits for its ready line.
 fn spawn(lab: &Lab, id: u32) -> Result<()> {
-    let own = std::env::current_exe().context("finding this program")?;
+    let own = hopbyte_job::program::own().context("finding this program")?;
     let mut child = Command::new(own)
         .args(["--quiet", "lab", "background", "send", "--name", &lab.name])
         .arg(id.to_string())

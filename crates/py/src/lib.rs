@@ -20,9 +20,13 @@ mod traffic;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Runs the command line (program name first) and returns its exit code.
+/// Runs the command line (the command's file first) and returns its exit code.
 #[pyfunction]
 fn run(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    // The process is an interpreter, which is not what starts the command again.
+    if let Some(command) = arguments.first() {
+        hopbyte_job::program::name(command.into());
+    }
     py.detach(|| hopbyte_cli::run(arguments))
 }
 

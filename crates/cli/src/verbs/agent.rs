@@ -105,7 +105,7 @@ pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
 
 /// Continues as `hopbyte-agent`, if it is beside this program.
 fn become_small(options: &Options) -> Result<()> {
-    let beside = std::env::current_exe()?.with_file_name("hopbyte-agent");
+    let beside = hopbyte_job::program::own()?.with_file_name("hopbyte-agent");
     if beside.is_file() {
         let handed_on = serde_json::to_string(options)?;
         let error = Command::new(&beside).env(HANDED_ON, handed_on).exec();

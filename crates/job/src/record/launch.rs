@@ -2,6 +2,7 @@
 
 use crate::Lacking;
 use crate::error::{Context, Result, refuse};
+use crate::program;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
@@ -396,6 +397,7 @@ pub fn run_until(
 /// Waits for a process, with a timeout.
 fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
+    let mut tick = Duration::from_millis(1);
     loop {
         if let Some(status) = child.try_wait().context("waiting for the job")? {
             return Ok(Some(status));
@@ -403,12 +405,14 @@ fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
         if start.elapsed() >= patience {
             return Ok(None);
         }
-        std::thread::sleep(TICK);
+        std::thread::sleep(tick);
+        // Most answers take milliseconds.
+        tick = (2 * tick).min(TICK);
     }
 }
 
 /// Output of a program, both streams.
-fn said_by(command: &mut Command) -> Result<String> {
+pub(crate) fn said_by(command: &mut Command) -> Result<String> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -481,15 +485,9 @@ pub fn beside(
     relative: &[String],
     make: &str,
 ) -> Result<PathBuf> {
-    let command = std::env::current_exe().ok();
-    let roots = command.iter().flat_map(|c| c.ancestors().skip(2).take(2));
-    let roots: Vec<&Path> = roots.chain([Path::new("")]).collect();
     let folders: Vec<PathBuf> = match folder {
         Some(folder) => vec![folder.to_owned()],
-        None => relative
-            .iter()
-            .flat_map(|r| roots.iter().map(move |root| root.join(r)))
-            .collect(),
+        None => program::places(relative),
     };
     let found = folders
         .iter()

@@ -1,12 +1,13 @@
 //! The command to launch: its number of ranks, its program, and the nodes that it gets.
 
-use crate::error::{Result, refuse};
-use crate::record::launch::find;
+use crate::error::{Context, Result, refuse};
+use crate::record::launch::{find, said_by};
 use hopbyte_observe::host_list;
 use hopbyte_observe::text::{Limits, Text, lossy};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
 /// Options of mpirun, mpiexec and srun with the number of ranks.
 const RANKS: [&str; 6] = ["-n", "-np", "--n", "--np", "--ntasks", "-c"];
@@ -80,6 +81,35 @@ const SINGLE: [&str; 46] = [
     "--cpu-bind",
     "--distribution",
 ];
+/// Options of `flux run` that take the next word as value, beside those for ranks.
+const FLUX: [&str; 26] = [
+    "-c",
+    "--cores-per-task",
+    "-g",
+    "--gpus-per-task",
+    "--cores",
+    "--tasks-per-core",
+    "--gpus-per-node",
+    "-t",
+    "--time-limit",
+    "-q",
+    "--queue",
+    "-B",
+    "--bank",
+    "--job-name",
+    "-o",
+    "--setopt",
+    "-S",
+    "--setattr",
+    "--env",
+    "--env-file",
+    "--requires",
+    "--urgency",
+    "--cwd",
+    "--output",
+    "--error",
+    "--input",
+];
 /// Most slots of a host, and in all, that are believed.
 const MOST: u32 = 1 << 24;
 
@@ -92,6 +122,10 @@ pub(super) struct Shape {
     pub program: Option<usize>,
     file: Option<String>,
     list: Option<String>,
+    /// `flux run`, with its numbers of nodes and of ranks of a node.
+    is_flux: bool,
+    nodes: Option<u32>,
+    each: Option<u32>,
 }
 
 impl Shape {
@@ -108,10 +142,16 @@ impl Shape {
         if texts.iter().any(|w| w == ":") {
             refuse!("several programs in one launch are not supported");
         }
-        let is_srun = Path::new(&texts[0])
-            .file_name()
-            .is_some_and(|n| n == "srun");
+        let launcher = Path::new(&texts[0]).file_name();
+        let is_srun = launcher.is_some_and(|n| n == "srun");
+        shape.is_flux = launcher.is_some_and(|n| n == "flux");
         let mut i = 1;
+        if shape.is_flux {
+            if texts.get(1).is_none_or(|verb| verb != "run") {
+                refuse!("of Flux's commands only `flux run` is supported");
+            }
+            i = 2;
+        }
         while i < texts.len() {
             let (name, joined) = match texts[i].split_once('=') {
                 Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
@@ -126,17 +166,21 @@ impl Shape {
                 continue;
             }
             let value = joined.clone().or_else(|| texts.get(i + 1).cloned());
-            // `-c` is the number of ranks for Open MPI, and of processors of a rank for srun.
-            let value = value.filter(|_| !(is_srun && name == "-c"));
+            // `-c` is the number of ranks for Open MPI, and of processors of a rank for srun and Flux.
+            let value = value.filter(|_| !((is_srun || shape.is_flux) && name == "-c"));
             let values = match shape.take(name, value) {
                 true => 1,
                 false if PAIRS.contains(&name) => 2,
+                false if shape.is_flux => usize::from(FLUX.contains(&name)),
                 false => usize::from(SINGLE.contains(&name)),
             };
             i += 1 + if joined.is_some() { 0 } else { values };
         }
         if shape.ranks.is_none() && is_srun {
             shape.ranks = scheduled("SLURM_NTASKS").and_then(|n| n.parse().ok());
+        }
+        if let (None, Some(nodes), Some(each)) = (shape.ranks, shape.nodes, shape.each) {
+            shape.ranks = nodes.checked_mul(each);
         }
         Ok(shape)
     }
@@ -149,6 +193,10 @@ impl Shape {
             self.file = value;
         } else if LISTS.contains(&name) {
             self.list = value;
+        } else if self.is_flux && ["-N", "--nodes"].contains(&name) {
+            self.nodes = value.and_then(|v| v.parse().ok());
+        } else if self.is_flux && name == "--tasks-per-node" {
+            self.each = value.and_then(|v| v.parse().ok());
         } else if let Some(number) = name.strip_prefix("-n").and_then(|n| n.parse().ok()) {
             self.ranks = Some(number);
             return false;
@@ -163,6 +211,9 @@ impl Shape {
     /// # Errors
     /// A host file that cannot be read.
     pub fn hosts(&self, scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, u32)>> {
+        if self.is_flux {
+            return self.of_flux(&instance()?);
+        }
         if let Some(file) = &self.file {
             return of_file(Path::new(file));
         }
@@ -179,6 +230,29 @@ impl Shape {
         }
         Ok(vec![("localhost".into(), 1)])
     }
+}
+
+impl Shape {
+    /// Hosts of a Flux instance, ranks in equal parts.
+    fn of_flux(&self, list: &str) -> Result<Vec<(String, u32)>> {
+        let names = host_list(list.trim()).unwrap_or_default();
+        let count = names.len() as u32;
+        if self.nodes.is_some_and(|nodes| nodes != count) {
+            refuse!("the job does not use all {count} nodes of this Flux instance");
+        }
+        let each = self.ranks.unwrap_or(count).div_ceil(count.max(1));
+        Ok(names.into_iter().map(|name| (name, each)).collect())
+    }
+}
+
+/// The hosts of the Flux instance that this process belongs to.
+fn instance() -> Result<String> {
+    let said = said_by(Command::new("flux").args(["getattr", "hostlist"]))
+        .context("asking flux for its hosts")?;
+    if said.trim().is_empty() {
+        refuse!("`flux getattr hostlist` named no hosts");
+    }
+    Ok(said)
 }
 
 /// Hosts of a host file: `host`, `host:4`, `host slots=4`, one or several times.
@@ -335,6 +409,28 @@ mod tests {
                 .collect();
             assert_eq!(hosts.join(" "), expected);
         }
+    }
+
+    #[test]
+    fn the_hosts_and_ranks_of_flux() {
+        let of = |line: &str, list: &str| {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            let shape = Shape::of(&words, &|_| None)?;
+            let hosts = shape.of_flux(list)?;
+            let hosts: Vec<String> = hosts.iter().map(|(h, s)| format!("{h}:{s}")).collect();
+            Ok::<_, crate::error::JobError>((shape.ranks, shape.program, hosts.join(" ")))
+        };
+        assert_eq!(
+            of("flux run -n 8 -c 2 -o cpu-affinity=off sh", "n[1-4]\n").unwrap(),
+            (Some(8), Some(8), "n1:2 n2:2 n3:2 n4:2".into())
+        );
+        assert_eq!(
+            of("flux run -N 2 --tasks-per-node=3 --env=A=b sh", "n[1-2]").unwrap(),
+            (Some(6), Some(6), "n1:3 n2:3".into())
+        );
+        assert_eq!(of("flux run -n6 sh", "n1").unwrap().0, Some(6));
+        assert!(of("flux run -N 2 -n 4 sh", "n[1-4]").is_err());
+        assert!(of("flux submit -n 4 sh", "n[1-4]").is_err());
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod allocation;
 mod store;
 
 use crate::error::{JobError, Result, refuse, told};
+use crate::identity::Sum;
 use crate::machine::MachineSource;
 use crate::mapping::{Mapping, search};
 use crate::question::{Asked, Effort, Question};
@@ -20,12 +21,13 @@ use hopbyte_apply::Launcher;
 use hopbyte_fabric::units::count;
 use hopbyte_map::Evaluation;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use store::{Begun, Record, Store};
+use store::{Begun, Decision, Record, Store};
 
 /// Least reduction of the worst link's time for which ranks are reordered.
 const WORTH: f64 = 0.01;
@@ -92,9 +94,11 @@ pub fn prepare(words: &[OsString], machine: Option<MachineSource>, deadline: Dur
     let until = Instant::now() + deadline;
     let (send, receive) = mpsc::channel();
     let own = words.to_vec();
-    std::thread::spawn(move || {
+    let decide = move || {
         let _ = send.send(decide(&own, machine, until));
-    });
+    };
+    // Under a limit of processes a thread may be refused; its end of the channel is then closed.
+    let _ = std::thread::Builder::new().spawn(decide);
     let left = |until: Instant| until.saturating_duration_since(Instant::now());
     let decided = match receive.recv_timeout(left(until)) {
         Err(RecvTimeoutError::Timeout) => {
@@ -128,13 +132,27 @@ fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) ->
             "no machine is configured: `fabric = …` in hopbyte.toml, HOPBYTE_FABRIC or --fabric"
         );
     };
-    let libraries = settings.value("libraries").map(PathBuf::from);
-    let job = Job::understand(words, None, libraries.as_deref())?;
-    let store = Store::open(&state(&settings)?, &identity(words, &shape))?;
+    let store = Store::of(&state(&settings)?, &identity(words, &shape));
     let mut remarks = store.settle()?;
     let record = store
         .record()?
         .filter(|record| record.is_current(words, &shape));
+    let oracle = settings.value("oracle").cloned();
+    // The live load differs from run to run; without it, the same inputs need no second search.
+    let inputs = record.as_ref().filter(|_| oracle.is_none());
+    let inputs = inputs.map(|record| fingerprint(record, &hosts, &machine));
+    let known = inputs.as_ref().and_then(|inputs| store.decision(inputs));
+    if let Some(Decision {
+        placement: None,
+        sentence,
+        ..
+    }) = &known
+    {
+        remarks.push(sentence.clone());
+        return Ok(Launch::unchanged(words, remarks));
+    }
+    let libraries = settings.value("libraries").map(PathBuf::from);
+    let job = Job::understand(words, None, libraries.as_deref())?;
     let Some(record) = record else {
         let (begun, _) = store.begin(None)?;
         remarks
@@ -146,13 +164,52 @@ fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) ->
             begun: Some(begun),
         });
     };
-    let oracle = settings.value("oracle").cloned();
-    let (question, mapping) = place(&record, &hosts, machine, oracle, until, &mut remarks)?;
-    remarks.push(sentence(&mapping));
-    if !pays(&mapping) {
-        return Ok(Launch::unchanged(words, remarks));
+    let decision = match known {
+        Some(decision) => decision,
+        None => {
+            let (question, mapping) = place(&record, &hosts, machine, oracle, until, &mut remarks)?;
+            let decision = Decision {
+                inputs: inputs.unwrap_or_default(),
+                sentence: sentence(&mapping),
+                placement: match pays(&mapping) {
+                    true => Some(mapping.launch(&question).prepare(Launcher::Csv)?.text),
+                    false => None,
+                },
+            };
+            if !decision.inputs.is_empty() {
+                store.keep(&decision)?;
+            }
+            decision
+        }
+    };
+    remarks.push(decision.sentence);
+    match decision.placement {
+        None => Ok(Launch::unchanged(words, remarks)),
+        Some(placement) => deliver(&job, &store, &record, &placement, remarks),
     }
-    deliver(&job, &store, &record, &question, &mapping, remarks)
+}
+
+/// What determines the outcome of a search: this program, the record, the hosts, and the machine with its files.
+fn fingerprint(record: &Record, hosts: &[(String, u32)], machine: &MachineSource) -> String {
+    let mut sum = Sum::new();
+    sum.add(machine.words().as_bytes());
+    for (host, slots) in hosts {
+        sum.add(format!("{host}:{slots}").as_bytes());
+    }
+    let paths = [&machine.routes[..], machine.system_map.as_slice()];
+    let more = machine
+        .names
+        .iter()
+        .chain([&record.folder, &record.placement]);
+    let named = machine.hosts.iter().chain([&machine.fabric]);
+    let files = paths.into_iter().flatten().chain(more).cloned();
+    for path in files.chain(named.map(PathBuf::from)) {
+        if let Ok(file) = path.metadata() {
+            let time = (file.mtime(), file.mtime_nsec(), file.len());
+            sum.add(format!("{} {time:?}", path.display()).as_bytes());
+        }
+    }
+    sum.text()
 }
 
 /// The command with the requested order, recorded too until a record has shown that it is followed.
@@ -160,12 +217,10 @@ fn deliver(
     job: &Job,
     store: &Store,
     record: &Record,
-    question: &Question,
-    mapping: &Mapping,
+    placement: &str,
     remarks: Vec<String>,
 ) -> Result<Launch> {
-    let placement = mapping.launch(question).prepare(Launcher::Csv)?.text;
-    let (begun, asked) = store.begin(Some(&placement))?;
+    let (begun, asked) = store.begin(Some(placement))?;
     let reorder = job.tool("reorder")?;
     let mut settings = vec![
         (

@@ -2,7 +2,8 @@
 //!
 //! `record/` is the settled record of ranks, `placement.csv` the launcher's own placement. A run in progress has a folder
 //! `run-ID/`, the requested placement `run-ID.asked.csv` if there was one, and a lock `run-ID.lock`, which the launched
-//! job holds until it ends. Every step may be the last: half a run is settled, or removed, by a later one.
+//! job holds until it ends. `decision` is the outcome of the last search with what it was found for. Every step may be the
+//! last: half a run is settled, or removed, by a later one.
 
 use crate::error::{Context, Result, told};
 use crate::record::merge::{self, Ranks};
@@ -11,12 +12,29 @@ use hopbyte_fabric::hash::Fnv;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Age of a file that a killed process left half made.
+const STALE: Duration = Duration::from_secs(60);
 
 /// Records of one command with one number of ranks.
 pub(super) struct Store {
     folder: PathBuf,
+    /// The command's identity, for readers of the folder.
+    command: String,
+}
+
+/// The outcome of a search.
+#[derive(Debug, PartialEq)]
+pub(super) struct Decision {
+    /// Fingerprint of the inputs.
+    pub inputs: String,
+    /// For the user.
+    pub sentence: String,
+    /// The requested order; none if the launcher's own is as good.
+    pub placement: Option<String>,
 }
 
 /// The settled record.
@@ -40,17 +58,14 @@ pub(super) struct Begun {
 }
 
 impl Store {
-    /// The store of a command below `state`, created if missing.
-    pub fn open(state: &Path, parts: &[String]) -> Result<Self> {
+    /// The store of a command below `state`; nothing is created before the first run begins.
+    pub fn of(state: &Path, parts: &[String]) -> Self {
         let mut hash = Fnv::default();
         parts.iter().for_each(|part| hash.part(part.as_bytes()));
-        let folder = state.join(hash.hex());
-        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        let name = folder.join("command");
-        if !name.exists() {
-            write_atomic(&name, &(parts.join(" ") + "\n"))?;
+        Self {
+            folder: state.join(hash.hex()),
+            command: parts.join(" ") + "\n",
         }
-        Ok(Self { folder })
     }
 
     /// Settles the runs that have ended; returns remarks about them.
@@ -59,10 +74,16 @@ impl Store {
     /// The folder cannot be read.
     pub fn settle(&self) -> Result<Vec<String>> {
         let mut ended = Vec::new();
-        for entry in fs::read_dir(&self.folder)?.flatten() {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        for entry in entries.flatten() {
             let path = entry.path();
             if path.extension().is_some_and(|e| e == "lock") {
                 ended.push(path);
+            } else if is_left_behind(&path) {
+                let _ = fs::remove_file(&path);
             }
         }
         ended.sort();
@@ -136,16 +157,39 @@ impl Store {
         }))
     }
 
+    /// The outcome of the last search for these inputs.
+    pub fn decision(&self, inputs: &str) -> Option<Decision> {
+        let text = fs::read_to_string(self.folder.join("decision")).ok()?;
+        Decision::read(&text).filter(|d| d.inputs == inputs)
+    }
+
+    /// Keeps the outcome of a search.
+    pub fn keep(&self, decision: &Decision) -> Result<()> {
+        Ok(write_atomic(
+            &self.folder.join("decision"),
+            &decision.text(),
+        )?)
+    }
+
     /// A new run, with the placement requested of it.
     pub fn begin(&self, placement: Option<&str>) -> Result<(Begun, Option<PathBuf>)> {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let name = format!("run-{:020}-{}", now.as_nanos(), std::process::id());
+        fs::create_dir_all(&self.folder)
+            .with_context(|| format!("making {}", self.folder.display()))?;
+        let command = self.folder.join("command");
+        if !command.exists() {
+            write_atomic(&command, &self.command)?;
+        }
         let folder = self.folder.join(name);
-        let lock = File::create(folder.with_extension("lock"))?;
+        // Visible under its name only when it is held, or another run would take this one for ended.
+        let fresh = folder.with_extension("new");
+        let lock = File::create(&fresh)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(std::io::Error::from)?;
         fcntl_setfd(&lock, FdFlags::empty()).map_err(std::io::Error::from)?;
+        fs::rename(&fresh, folder.with_extension("lock"))?;
         fs::create_dir(&folder)?;
         let file = asked(&folder);
         if let Some(text) = placement {
@@ -159,6 +203,31 @@ impl Store {
             placement.map(|_| file),
         ))
     }
+}
+
+impl Decision {
+    fn text(&self) -> String {
+        let placement = self.placement.as_deref().unwrap_or("");
+        format!("{}\n{}\n{placement}", self.inputs, self.sentence)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (inputs, rest) = text.split_once('\n')?;
+        let (sentence, placement) = rest.split_once('\n')?;
+        Some(Self {
+            inputs: inputs.to_owned(),
+            sentence: sentence.to_owned(),
+            placement: Some(placement.to_owned()).filter(|p| !p.is_empty()),
+        })
+    }
+}
+
+/// Whether a file was left half made by a process that was killed: temporary, and old.
+fn is_left_behind(path: &Path) -> bool {
+    let temporary = path.extension().is_some_and(|e| e == "new" || e == "tmp");
+    let modified = path.metadata().and_then(|m| m.modified()).ok();
+    let age = modified.and_then(|m| m.elapsed().ok());
+    temporary && age.is_some_and(|age| age > STALE)
 }
 
 impl Begun {

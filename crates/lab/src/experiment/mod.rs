@@ -66,7 +66,7 @@ impl Guard {
     fn new() -> Result<Self> {
         let lab = format!("demo{}", std::process::id() % 100_000_000);
         let script = "while kill -0 \"$1\" 2>/dev/null; do sleep 0.5; done; exec \"$2\" --quiet lab down \"$3\"";
-        let own = std::env::current_exe().context("finding this program")?;
+        let own = hopbyte_job::program::own().context("finding this program")?;
         let watcher = Command::new("setsid")
             .args(["sh", "-c", script, "sh", &std::process::id().to_string()])
             .arg(own)
@@ -205,7 +205,7 @@ pub fn halves(machine: &Machine, seed: u64) -> (Vec<NodeId>, Vec<NodeId>) {
 fn record(place: &Place, program: &Path, settings: &Settings, folder: &Path) -> Result<PathBuf> {
     let target = folder.join("record");
     let _ = std::fs::remove_dir_all(&target);
-    let own = std::env::current_exe().context("finding this program")?;
+    let own = hopbyte_job::program::own().context("finding this program")?;
     let mut before = vec![own.display().to_string(), "--quiet".into(), "record".into()];
     before.extend(["--out".into(), target.display().to_string()]);
     if let Some(libraries) = &settings.libraries {

@@ -3,7 +3,7 @@
 use crate::output::{Answer, Output, Table};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
-use hopbyte_job::reproduce::{TOOLS, row_files};
+use hopbyte_job::reproduce::{TOOLS, row_files, rows};
 use hopbyte_model::reproduce::{Basis, Drawn, Kind, Row, Summary, VERDICT_SCHEMA, Verdict};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_view::report::figure_svg;
@@ -16,9 +16,9 @@ pub struct ReproduceArgs {
     /// Rows (D1, G13 …) or claims (1.3); all by default
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Folder of the rows, one TOML file each
-    #[arg(long, value_name = "FOLDER", default_value = "scenarios")]
-    from: PathBuf,
+    /// Folder of the rows, one TOML file each (default: scenarios, or those installed with hopbyte)
+    #[arg(long, value_name = "FOLDER")]
+    from: Option<PathBuf>,
     /// Redraw the papers' figures of these rows as FOLDER/ROW.svg, and write their values
     /// as ROW.json
     #[arg(long, value_name = "FOLDER")]
@@ -28,7 +28,8 @@ pub struct ReproduceArgs {
 /// Reproduces the rows: yes if all exact checks hold.
 pub fn run(args: &ReproduceArgs, out: &mut Output) -> Result<Answer> {
     let mut verdicts = Vec::new();
-    for file in row_files(&args.from)? {
+    let from = rows(args.from.as_deref());
+    for file in row_files(&from)? {
         let text = Text::read(&file, Limits::TEXT)?;
         let row = Row::parse(&file.display().to_string(), &lossy(text.bytes()))?;
         if args.wants(&row) {
@@ -47,7 +48,7 @@ pub fn run(args: &ReproduceArgs, out: &mut Output) -> Result<Answer> {
         anyhow::bail!(
             "no row {} in {}\nhint: `hopbyte model reproduce` alone runs all",
             args.ids.join(", "),
-            args.from.display()
+            from.display()
         );
     }
     if out.json {

@@ -1,0 +1,260 @@
+"""`hopbyte run` killed before every change that it makes to its files, and the cost of a launch with nothing to do.
+
+A script stands for the launcher: it answers for its version as Open MPI's does, leaves the ranks' records that the
+recorder would, on the hosts that the requested order names, and executes the program.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from program import hopbyte_binary
+
+# Calls that change files or the process. A process that is killed between two of them leaves the same as before the
+# later one, so that these are all states that a kill can leave.
+CHANGES = ["mkdir", "rename", "unlink", "unlinkat", "rmdir", "flock", "fsync", "write", "execve"]
+HOSTS = ["n0-0", "n1-0", "n0-1", "n1-1"]
+CODE = 7
+
+LAUNCHER = """#!/bin/sh
+[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }
+while [ $# -gt 0 ]; do
+  case $1 in
+  -x) case $2 in HOPBYTE_RECORD_DIR=*) into=${2#*=} ;; HOPBYTE_REORDER_MAP=*) map=${2#*=} ;; esac; shift 2 ;;
+  --host | -np) shift 2 ;;
+  *) break ;;
+  esac
+done
+echo "${map:+placed}${into:+ recorded}" >> launches
+if [ -n "$into" ]; then
+  rank=0
+  for host in n0-0 n0-0 n1-0 n1-0 n0-1 n0-1 n1-1 n1-1; do
+    [ -z "$map" ] || host=$(sed -n "s/^$rank,\\([^,]*\\),.*/\\1/p" "$map")
+    peer=$(((rank + 4 * FAR + 1 - FAR) % 8))
+    printf '%s\\n' '# hopbyte-record 2' "rank\\t$rank" 'size\\t8' "host\\t$host" 'spawned\\t0' 'phase\\t0\\tmain' \\
+      "P\\t0\\t$peer\\t1000000\\t10" 'ended\\tfinalize' 'end\\t8' | sed 's/\\\\t/\\t/g' > "$into/rank.$rank.hbr"
+    rank=$((rank + 1))
+  done
+fi
+exec "$@"
+"""
+
+
+@dataclass
+class Site:
+    """A folder with a launcher, a program, settings, and the records of earlier runs."""
+
+    folder: Path
+    far: int = 1
+
+    @classmethod
+    def made(cls, folder: Path) -> Site:
+        for name, text in (("mpirun", LAUNCHER), ("app", f"#!/bin/sh\nexit {CODE}\n")):
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        for tool in ("record", "reorder"):
+            (folder / f"libhopbyte_{tool}_ompi.so").touch()
+        (folder / "hopbyte.toml").write_text("fabric = 'torus:2x2'\nstate = 'state'\nlibraries = '.'\n")
+        (folder / "state").mkdir()
+        return cls(folder)
+
+    def command(self) -> list[str]:
+        return ["./mpirun", "--host", ",".join(f"{host}:2" for host in HOSTS), "-np", "8", "./app"]
+
+    def run(self, *options: str, wrap: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        line = [*wrap, str(hopbyte_binary()), "run", *options, "--", *self.command()]
+        environment = {**os.environ, "FAR": str(self.far), "HOME": str(self.folder)}
+        return subprocess.run(
+            line, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    def launches(self) -> list[str]:
+        log = self.folder / "launches"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def clean(self) -> str:
+        """A run that nothing disturbs: the job's exit code, one launch; the remarks."""
+        before = len(self.launches())
+        done = self.run()
+        assert done.returncode == CODE, done.stderr
+        assert len(self.launches()) == before + 1
+        assert all(line.startswith("hopbyte: ") for line in done.stderr.splitlines()), done.stderr
+        return done.stderr
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "state").glob("*/*"))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site.made(tmp_path)
+
+
+SETTLED = ["command", "decision", "placement.csv", "record"]
+
+
+def test_recorded_placed_verified(site: Site) -> None:
+    assert "recording" in site.clean()
+    assert "order of 8 ranks was changed" in site.clean()
+    assert "the last run was placed as requested" in site.clean()
+    assert "order of 8 ranks was changed" in site.clean()
+    assert site.launches() == [" recorded", "placed recorded", "placed", "placed"]
+    site.run("--dry-run")
+    assert site.files() == SETTLED
+
+
+def kills(site: Site, signal: str) -> Iterator[str]:
+    """Runs that are ended at the first, second, … call of each kind, until there is none."""
+    state = site.folder / "state"
+    kept = site.folder / "kept"
+    shutil.copytree(state, kept)
+    for call in CHANGES:
+        for number in range(1, 100):
+            shutil.rmtree(state)
+            shutil.copytree(kept, state)
+            before = len(site.launches())
+            trace = site.folder / "trace"
+            inject = f"inject={call}:signal={signal}:when={number}"
+            done = site.run(wrap=("strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={call}", "-e", inject))
+            launched = len(site.launches()) - before
+            # Ended by the signal before or in the job, or the job ran once, to its end.
+            assert launched == 1 if done.returncode == CODE else launched <= 1, (call, number, done)
+            hit = f"killed by {signal}" in trace.read_text() or f"--- {signal}" in trace.read_text()
+            if not hit:
+                break
+            yield f"{call} {number}"
+        else:
+            pytest.fail(f"no end of {call}")
+
+
+needs_strace = pytest.mark.skipif(
+    not shutil.which("strace")
+    or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], check=False, capture_output=True).returncode != 0,
+    reason="needs strace, and the right to trace",
+)
+
+
+@needs_strace
+@pytest.mark.parametrize(("earlier", "signal"), [
+    (0, "SIGKILL"), (1, "SIGKILL"), (2, "SIGKILL"), (3, "SIGKILL"), (1, "SIGTERM"), (1, "SIGINT"),
+])  # fmt: skip
+def test_killed_before_every_change(site: Site, earlier: int, signal: str) -> None:
+    """After a run that was killed anywhere, the next ones record, place and leave nothing else."""
+    for _ in range(earlier):
+        site.clean()
+    tried = []
+    for number in kills(site, signal):
+        tried.append(number)
+        remarks = [site.clean() for _ in range(3)]
+        assert "order of 8 ranks was changed" in remarks[2], (number, remarks)
+        assert "launched unchanged" not in "".join(remarks), (number, remarks)
+        # Files that were half made go when they are old.
+        old = time.time() - 3600
+        for path in (site.folder / "state").glob("*/.*"):
+            os.utime(path, (old, old))
+        for path in (site.folder / "state").glob("*/*.new"):
+            os.utime(path, (old, old))
+        site.clean()
+        site.run("--dry-run")
+        assert site.files() == SETTLED, number
+    # The lock and the end of the command's own process are always among them.
+    assert {"flock 1", "execve 2"} <= set(tried), tried
+
+
+def test_a_launch_with_nothing_to_do_costs_little(site: Site) -> None:
+    """Under 50 ms more than the command alone, when the launcher's own order is known to be as good."""
+    site.far = 0
+    site.clean()
+    for _ in range(2):
+        assert "the launcher's own order is as good" in site.clean()
+    assert site.launches()[-1] == ""
+    (folder := site.folder / "state").chmod(0o700)
+    assert folder.exists()
+
+    def seconds(line: list[str]) -> float:
+        start = time.perf_counter()
+        subprocess.run(line, cwd=site.folder, capture_output=True, check=False, env={**os.environ, "FAR": "0"})
+        return time.perf_counter() - start
+
+    own = site.command()
+    through = [str(hopbyte_binary()), "run", "--", *own]
+    pairs = [(seconds(own), seconds(through)) for _ in range(20)]
+    added = min(t for _, t in pairs) - min(o for o, _ in pairs)
+    assert added < 0.05, f"{added * 1e3:.1f} ms"
+
+
+def test_another_record_or_machine_is_decided_again(site: Site) -> None:
+    site.far = 0
+    site.clean()
+    assert "as good" in site.clean()
+    decided = next((site.folder / "state").glob("*/decision")).read_text()
+    assert "as good" in site.clean()
+    assert next((site.folder / "state").glob("*/decision")).read_text() == decided
+    settings = site.folder / "hopbyte.toml"
+    settings.write_text(settings.read_text().replace("2x2", "4x4"))
+    site.clean()
+    assert next((site.folder / "state").glob("*/decision")).read_text() != decided
+
+
+def test_the_exit_code_and_the_signals_are_the_jobs(site: Site) -> None:
+    app = site.folder / "app"
+    for signal in ("TERM", "INT", "HUP", "USR1"):
+        app.write_text(f"#!/bin/sh\nkill -{signal} $$\nsleep 5\n")
+        done = site.run()
+        assert done.returncode < 0, signal
+    app.write_text("#!/bin/sh\ntrap 'exit 5' TERM\necho ready; while :; do sleep 0.05; done\n")
+    child = subprocess.Popen(
+        [str(hopbyte_binary()), "run", "--", *site.command()], cwd=site.folder, stdout=subprocess.PIPE,
+        env={**os.environ, "FAR": "1"},
+    )  # fmt: skip
+    assert child.stdout and child.stdout.readline() == b"ready\n"
+    child.terminate()
+    assert child.wait(timeout=20) == 5
+
+
+FLUX = """#!/bin/sh
+[ "$1 $2" = "getattr hostlist" ] && { echo 'n[0-1]-[0-1]'; exit; }
+[ "$1" = run ] || exit 64
+echo "${HOPBYTE_REORDER_MAP:+placed}${HOPBYTE_RECORD_DIR:+ recorded} $LD_PRELOAD" >> launches
+while [ "${1#./}" = "$1" ]; do shift; done
+exec "$@"
+"""
+
+
+def test_flux_run_is_recorded(site: Site) -> None:
+    """`flux run` on a script that stands for Flux: its hosts are asked for, and the recorder is in its environment."""
+    (site.folder / "flux").write_text(FLUX)
+    (site.folder / "flux").chmod(0o755)
+    # The program is linked with an MPI, which tells the library to preload.
+    cc = shutil.which("gcc")
+    if cc is None:
+        pytest.skip("needs gcc")
+    library = site.folder / "libmpi.so.40"
+    (site.folder / "mpi.c").write_text("int MPI_Init(int *n, char ***v) { (void)n; (void)v; return 0; }\n")
+    (site.folder / "app.c").write_text("int MPI_Init(int *, char ***);\nint main(void) { MPI_Init(0, 0); return 7; }\n")
+    subprocess.run(
+        [cc, "-shared", "-fPIC", "-Wl,-soname,libmpi.so.40", "-o", library, site.folder / "mpi.c"], check=True
+    )
+    own = [cc, "-o", site.folder / "mpiapp", site.folder / "app.c", library, f"-Wl,-rpath,{site.folder}"]
+    subprocess.run(own, check=True)
+    environment = {**os.environ, "PATH": f"{site.folder}:{os.environ['PATH']}", "HOME": str(site.folder)}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        line = [str(hopbyte_binary()), "run", "--", "flux", *words, "./mpiapp"]
+        return subprocess.run(line, cwd=site.folder, env=environment, capture_output=True, text=True, check=False)
+
+    done = run("run", "-n", "8", "-c", "2", "-o", "cpu-affinity=per-task")
+    assert (done.returncode, "recording" in done.stderr) == (CODE, True), done.stderr
+    last = site.launches()[-1]
+    assert last.startswith(" recorded") and "libhopbyte_record_ompi.so" in last
+    done = run("run", "-N", "2", "-n", "8")
+    assert done.returncode == CODE and "does not use all 4 nodes" in done.stderr, done.stderr
+    done = run("submit", "-n", "8")
+    assert done.returncode == 64 and "only `flux run`" in done.stderr, done.stderr

@@ -5,8 +5,10 @@
 #   make test-mpi  the preload libraries and the probes under Open MPI and MPICH, ten more minutes
 #   make lint      formatting, lints, the project's rules, API documentation without warnings
 #   make build     the release binary, target/release/hopbyte
-#   make install   the binary, libhopbyte, man pages and completions below PREFIX (default ~/.local); with an MPI
-#                  installed, the preload libraries and the probes for it too
+#   make install   the binary, libhopbyte, man pages, completions, systemd units and the published experiments below PREFIX
+#                  (default ~/.local); with an MPI installed, the preload libraries and the probes for it too
+#   make deb wheel dist static  into dist/: a Debian package; a wheel; a tarball that builds without a network; a
+#                  program without shared libraries. make test-packaging installs them in empty roots
 #   make mpi       installs Open MPI and MPICH where permitted; preload libraries and probes for both
 #   make pictures  draws the book's pictures of machines again
 #   make docs      the book as HTML under build/book, man pages under build/man
@@ -104,10 +106,11 @@ test-full:
 test-web: programs
 	scripts/need.sh npm=npm && cd web && npm ci --silent && HOPBYTE=$(TESTED)/hopbyte npm test
 
-# The README's commands on captures; certificates recomputed by a script that shares no code.
+# The README's commands on captures; certificates recomputed by a script that shares no code; `hopbyte run` killed at
+# every step; the JSON of all commands of the book against docs/schemas.
 test-loop: programs $(VENV)/bin/python
-	scripts/need.sh zstd=zstd && $(VENV)/bin/pip install -q pytest
-	$(VENV)/bin/pytest -q tests/loop
+	scripts/need.sh zstd=zstd strace=strace gcc=gcc && $(VENV)/bin/pip install -q pytest jsonschema
+	$(VENV)/bin/pytest -q -rs tests/loop && $(VENV)/bin/pytest -q -rs tests/schemas
 
 # A wheel with the tests' profile, which shares their objects; `pip install .` optimises.
 test-python: export MATURIN_PEP517_ARGS = --profile dev
@@ -161,6 +164,41 @@ $(VENV)/bin/python:
 install: build build-capi
 	@$(MAKE) --no-print-directory install-built
 
+# What packages carry: optimised across crates, which takes several minutes more.
+DIST := dist
+.PHONY: build-dist deb wheel dist static sbom test-packaging install-shared
+build-dist:
+	@$(CARGO) build --locked --profile dist -p hopbyte-cli -p hopbyte-collect -p hopbyte-capi
+
+deb: build-dist sbom
+	scripts/deb.sh $(TARGET)/dist $(DIST)
+
+# Also `make wheel WHEEL_PROFILE=dev` for a quick one. Built on an old distribution, it runs on all newer ones.
+WHEEL_PROFILE ?= dist
+wheel: sbom $(VENV)/bin/python
+	scripts/wheel.sh $(VENV)/bin/python $(WHEEL_PROFILE) $(DIST)
+
+dist:
+	scripts/dist.sh $(DIST)
+
+# For any Linux of this processor; musl's allocator makes threaded searches slower. Needs `rustup target add $(STATIC)`.
+STATIC ?= $(shell uname -m)-unknown-linux-musl
+static:
+	scripts/need.sh musl-gcc=musl-tools
+	$(CARGO) build --locked --profile dist --target $(STATIC) -p hopbyte-cli -p hopbyte-collect --bins
+	install -D -m 755 -t $(DIST)/static $(TARGET)/$(STATIC)/dist/hopbyte $(TARGET)/$(STATIC)/dist/hopbyte-agent
+
+# Bill of materials (CycloneDX) and the licences of all crates.
+sbom:
+	@$(PYTHON) scripts/sbom.py build/sbom
+
+# Debian package and wheel in an empty Debian root, the tarball without a network: five minutes after their builds, hence
+# separate from `make test`. Needs root and a Debian mirror.
+test-packaging: deb wheel dist
+	scripts/need.sh debootstrap=debootstrap lintian=lintian rpmspec=rpm /usr/share/modules/init/sh=environment-modules
+	$(VENV)/bin/pip install -q pytest cyclonedx-bom 'cyclonedx-python-lib[json-validation]'
+	$(VENV)/bin/pytest -q -rs tests/packaging
+
 # The same from the folder BUILT, without building, as the test of libhopbyte does.
 BUILT ?= $(TARGET)/release
 install-built:
@@ -177,7 +215,22 @@ install-built:
 	install -D -m 644 build/completions/hopbyte.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hopbyte
 	install -D -m 644 build/completions/_hopbyte $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_hopbyte
 	install -D -m 644 build/completions/hopbyte.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/hopbyte.fish
+	for unit in agent collect; do \
+	  mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system && sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/hopbyte-$$unit.service \
+	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/hopbyte-$$unit.service; done
+	install -D -m 644 packaging/hopbyte-sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/hopbyte.conf
+	@$(MAKE) --no-print-directory install-shared
 	scripts/install_mpi.sh $(DESTDIR)$(PREFIX)
+
+# What the command looks for below its prefix, and the sources of what has to be compiled for a site's own MPI.
+install-shared:
+	install -d $(DESTDIR)$(PREFIX)/share/hopbyte/scenarios
+	install -m 644 scenarios/*.toml $(DESTDIR)$(PREFIX)/share/hopbyte/scenarios
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/hopbyte packaging/agent.toml packaging/collect.toml \
+	  packaging/hopbyte.toml packaging/grafana-dashboard.json packaging/prometheus-rules.yml
+	git -C . ls-files mpi probes shmem scripts/need.sh crates/capi/include 2>/dev/null | grep -v /bench/ | \
+	  { grep . || find mpi probes shmem scripts/need.sh crates/capi/include -type f ! -path '*/bench/*' ! -path '*/__pycache__/*'; } | \
+	  tar -c -T - | (mkdir -p $(DESTDIR)$(PREFIX)/share/hopbyte/src && tar -x --no-same-owner -C $(DESTDIR)$(PREFIX)/share/hopbyte/src)
 
 pictures:
 	HOPBYTE_PICTURES=write $(CARGO) test --locked -p hopbyte-cli --test pictures

@@ -1,0 +1,72 @@
+"""The JSON output of every command in the book and the transcripts."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import ROOT, hopbyte_binary
+
+Documents = dict[str, list[tuple[str, dict[str, Any]]]]
+# Not run again: without JSON, with a server, or with another process.
+SKIPPED = re.compile(r"^(collect|agent|replay|record|oracle serve|generate|lab)\b|--serve\b|--check -- ")
+# Of what no page shows.
+MORE = ["config", "fabric specs", "map stencil:2x2:5 --fabric torus:2x2 --nodes all --trials 100 --emit json",
+        "model reproduce D1 --figures figures", "view data/links.jsonl --fabric torus:4x4 --out page.html",
+        "fabric check torus:2x2 --each-link", "collect --listen 127.0.0.1:0 --expect n[1-3],login --ticks 1",
+        "agent --root data/sysfs/before --name n1 --to 127.0.0.1:9 --ticks 1"]  # fmt: skip
+# Files of others, whose format is theirs.
+FOREIGN = ("jax.devices.json", "dlrover.json")
+
+
+def commands(page: Path) -> list[str]:
+    """The hopbyte commands of a page, without the program's name."""
+    lines = re.findall(r"^ *\$ hopbyte (.*)$", page.read_text(), re.M)
+    return [line for line in lines if not SKIPPED.search(line.removeprefix("--quiet ").removeprefix("--json "))]
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """The JSON objects of an output: one, or one a line."""
+    try:
+        whole = json.loads(text)
+        return [whole] if isinstance(whole, dict) else []
+    except ValueError:
+        found = []
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+@pytest.fixture(scope="session")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Documents:
+    """Objects by the name of their schema, with the commands that printed them."""
+    found: Documents = defaultdict(list)
+    folders = [ROOT / "docs/src", ROOT / "tests/transcripts"]
+    pages = [ROOT / "README.md", *(page for one in folders for page in sorted(one.rglob("*.md")))]
+    for page in pages:
+        folder = tmp_path_factory.mktemp(page.stem)
+        for name in ("data", "scenarios"):
+            (folder / name).symlink_to(ROOT / name)
+        lines = commands(page) + (MORE if page.name == "README.md" else [])
+        for line in lines:
+            words = [str(hopbyte_binary()), "--json", "--quiet", *shlex.split(line)]
+            words = [w for i, w in enumerate(words) if w not in ("--json", "--quiet", "-q") or i < 3]
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+            for value in objects(done.stdout):
+                found[value.get("schema", "none")].append((line, value))
+        for file in folder.rglob("*.json*"):
+            if file.name not in FOREIGN and file.relative_to(folder).parts[0] not in ("data", "scenarios"):
+                for value in objects(file.read_text()):
+                    found[value.get("schema", "none")].append((f"{page.name}: {file.name}", value))
+    return found

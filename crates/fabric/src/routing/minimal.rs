@@ -17,6 +17,9 @@ pub struct MinimalPaths {
     routers: usize,
     /// Hops to each destination router, destination-major.
     distance: Vec<u16>,
+    /// Links in service by sending router, with the receiving one, in its order; those of router r begin at `begins[r]`.
+    direct: Vec<(RouterId, LinkId)>,
+    begins: Vec<u32>,
 }
 
 impl MinimalPaths {
@@ -57,10 +60,22 @@ impl MinimalPaths {
                 }
             },
         );
+        let (direct, begins) = direct(fabric);
         Self {
             routers: n,
             distance,
+            direct,
+            begins,
         }
+    }
+
+    /// The links from a router to a neighbour, in the order of the router's links.
+    fn between(&self, at: RouterId, to: RouterId) -> &[(RouterId, LinkId)] {
+        let (begin, end) = (self.begins[at.index()], self.begins[at.index() + 1]);
+        let all = &self.direct[begin as usize..end as usize];
+        let begin = all.partition_point(|&(next, _)| next < to);
+        let count = all[begin..].partition_point(|&(next, _)| next == to);
+        &all[begin..begin + count]
     }
 
     /// Hops between two routers, or `None` without a path.
@@ -140,6 +155,16 @@ impl MinimalPaths {
         let mut layer: Vec<(RouterId, f64)> = vec![(from, weight)];
         while layer.first().is_some_and(|&(r, _)| r != to) {
             let mut next_layer: Vec<(RouterId, f64)> = Vec::new();
+            // All routers of a layer are equally far from the end. The last hop, often the only one, needs no search.
+            if self.distance(layer[0].0, to) == Some(1) {
+                for (at, share) in layer {
+                    let links = self.between(at, to).iter().map(|&(_, link)| link);
+                    let capacity = |link| fabric.link(link).capacity().0;
+                    let total: f64 = links.clone().map(capacity).sum();
+                    out.extend(links.map(|link| (link, share * (capacity(link) / total))));
+                }
+                return true;
+            }
             for (at, share) in layer {
                 let nearer = self.nearer(fabric, at, to);
                 let total: f64 = nearer
@@ -159,4 +184,22 @@ impl MinimalPaths {
         }
         true
     }
+}
+
+/// Links in service between routers, sorted by sender and receiver, and the position of each sender's first.
+fn direct(fabric: &Fabric) -> (Vec<(RouterId, LinkId)>, Vec<u32>) {
+    let (mut all, mut begins) = (Vec::new(), vec![0]);
+    for at in fabric.router_ids() {
+        let begin = all.len();
+        for &link in fabric.links_from(at) {
+            if let End::Router(next) = fabric.link(link).to
+                && fabric.link(link).is_up()
+            {
+                all.push((next, link));
+            }
+        }
+        all[begin..].sort_by_key(|&(next, _)| next);
+        begins.push(all.len() as u32);
+    }
+    (all, begins)
 }

@@ -212,10 +212,11 @@ impl StoredPaths {
     }
 
     /// For every place the links that carry all bytes from other routers to it and none to another place: with
-    /// one path down to every place, as in a fat tree, those below the top. `None` if no router has two places, or if
-    /// stopped.
+    /// one path down to every place, as in a fat tree, those below the top. `None` if no router has two places, if the
+    /// places of a router have the same lists (no link is a single place's then), or if stopped.
     pub(crate) fn ways_in(&self, stop: Stop) -> Option<Vec<Vec<u32>>> {
-        if self.routers < 2 || self.routers == self.router.len() {
+        let places = self.router.len();
+        if self.routers < 2 || self.routers == places || self.columns < places {
             return None;
         }
         // Number of lists that contain each link: over all places, and for the current place with a share of 1.

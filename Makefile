@@ -1,7 +1,8 @@
 # hopbyte
 #   make demo      the whole loop on real input in a minute; for your own set FABRIC= TRAFFIC= (below)
 #   make test      all tests of CI
-#   make test-full  what is too long for every change: every algorithm and refusal on one to nine PEs
+#   make test-full  what is too long for every change: every algorithm and refusal on one to nine PEs, kinds of memory
+#                  in a virtual machine with three NUMA nodes
 #   make test-mpi  the preload libraries and the probes under Open MPI and MPICH, ten more minutes
 #   make lint      formatting, lints, the project's rules, API documentation without warnings
 #   make build     the release binary, target/release/hopbyte
@@ -102,6 +103,7 @@ test-shmem:
 
 test-full:
 	$(MAKE) -C shmem test FULL=1
+	$(MAKE) -C mpi test FULL=1 TESTS="-k test_memory_vm"
 
 test-web: programs
 	scripts/need.sh npm=npm && cd web && npm ci --silent && HOPBYTE=$(TESTED)/hopbyte npm test

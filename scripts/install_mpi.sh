@@ -18,6 +18,7 @@ done
 for library in "$here"/build/mpi/*.so; do
   install -D -m 755 "$library" "$prefix/lib/hopbyte/$(basename "$library")"
 done
+install -D -m 755 "$here/build/mpi/hopbyte-memory" "$prefix/libexec/hopbyte/hopbyte-memory"
 for header in "$here"/mpi/include/*.h; do
   install -D -m 644 "$header" "$prefix/include/hopbyte/$(basename "$header")"
 done

@@ -69,6 +69,14 @@ void shmemx_team_alltoallv(void *dest, size_t *dest_offsets, size_t *dest_sizes,
 void shmemx_alltoallv(void *dest, size_t *dest_offsets, size_t *dest_sizes, const void *source, size_t *src_offsets,
                       size_t *src_sizes, int PE_start, int logPE_stride, int PE_size, long *pSync);
 
+/* ---- memory partitions (paper 004, VI.B): SHMEM_SYMMETRIC_PARTITION<ID>=size=…[:pgsize=…][:kind=…][:policy=…] ----
+ * Collective over all PEs, with equal arguments and the same offset everywhere. NULL for size 0, and where the partition has
+ * no room. Freed by shmem_free; shmem_realloc stays in the partition. */
+void *shmem_kind_malloc(size_t size, int partition_id);
+void *shmem_kind_align(size_t alignment, size_t size, int partition_id);
+void *shmemx_kind_malloc(size_t size, int partition_id);
+void *shmemx_kind_align(size_t alignment, size_t size, int partition_id);
+
 /* ---- counts and costs ---- */
 struct hopbyte_shmem_counts {
     uint64_t collectives;

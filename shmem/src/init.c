@@ -125,7 +125,7 @@ static uint64_t settings_hash(void)
         found = hash(found, getenv(settings[i]) ? getenv(settings[i]) : "-");
     for (size_t i = 0; i < sizeof rate_names / sizeof *rate_names; i++)
         found = hash(found, getenv(rate_names[i]) ? getenv(rate_names[i]) : "-");
-    return found;
+    return partition_hash(found);
 }
 
 /* Everything that can be refused is refused before the OpenSHMEM library starts. */
@@ -150,13 +150,14 @@ static void settings_read(void)
             hopbyte_shmem.rates_from = "rates from the environment";
     if (!reduce_settings_read())
         _exit(2);
+    partition_settings_read();
 }
 
 /* The symmetric heap must hold the program's data and the library's own. The number of PEs is not known
  * before the start; 10^5 of them take 17 MB. */
 static void heap_grow(void)
 {
-    uint64_t more = channel_symmetric_bytes(1 << 14, hopbyte_shmem.stage_bytes), has = 0;
+    uint64_t more = channel_symmetric_bytes(1 << 14, hopbyte_shmem.stage_bytes) + partition_symmetric_bytes(), has = 0;
     static const char *const names[] = {"SHMEM_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_HEAP_SIZE", "SMA_SYMMETRIC_SIZE"};
     bool found = false;
     for (int i = 0; i < 3; i++) {
@@ -253,6 +254,7 @@ static void library_open(void)
     nodes_learn();
     channel_open();
     team_open();
+    partition_open();
     hopbyte_shmem.on = true;
     if (flag("HOPBYTE_SHMEM_CALIBRATE"))
         hopbyte_shmem_calibrate();
@@ -301,6 +303,7 @@ void start_pes(int unused)
 void shmem_finalize(void)
 {
     if (hopbyte_shmem.on) {
+        partition_close();
         team_close();
         hopbyte_shmem.on = false;
     }

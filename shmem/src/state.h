@@ -127,6 +127,18 @@ void team_gather(struct team *t, void *all, const void *mine, size_t bytes);
 
 extern struct hopbyte_shmem_counts hopbyte_shmem_counters;
 
+/* --- partition.c --- */
+
+/* Reads SHMEM_SYMMETRIC_PARTITION<ID>, before the library starts. */
+void partition_settings_read(void);
+/* Bytes that the symmetric heap needs for the partitions. */
+size_t partition_symmetric_bytes(void);
+uint64_t partition_hash(uint64_t seed);
+/* Collective over all PEs. */
+void partition_open(void);
+/* Writes the report that was asked for. */
+void partition_close(void);
+
 /* --- settings.c --- */
 
 /* Bytes with a suffix K, M or G (powers of 1024). False unless the whole text is a number. */

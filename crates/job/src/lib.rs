@@ -49,6 +49,7 @@ pub mod links;
 mod live;
 pub mod machine;
 pub mod mapping;
+pub mod memory;
 pub mod predict;
 pub mod probe;
 pub mod program;

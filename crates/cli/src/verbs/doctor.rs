@@ -1,4 +1,4 @@
-//! `hopbyte doctor`: which counters can be read here, and how to enable the others.
+//! `hopbyte doctor`: which counters can be read here, and how to enable the others; which memory there is.
 
 use crate::args::LiveArgs;
 use crate::output::{Answer, Output, count};
@@ -13,6 +13,9 @@ pub struct DoctorArgs {
     /// Name of the node, if a file has counters of several (default: the machine's own name)
     #[arg(long, value_name = "NODE")]
     name: Option<String>,
+    /// Memory instead: kinds, nodes, page sizes, and the requests of jobs that this host can meet
+    #[arg(long)]
+    memory: bool,
     /// Places of live counters.
     #[command(flatten)]
     live: LiveArgs,
@@ -45,6 +48,11 @@ const SCHEMA: &str = "hopbyte.doctor/1";
 
 /// Prints the findings; yes if at least one source is readable.
 pub fn run(args: &DoctorArgs, out: &mut Output) -> Result<Answer> {
+    if args.memory {
+        let memory = hopbyte_job::memory::read(&args.live.root)?;
+        out.text(&if out.json { memory.json } else { memory.text })?;
+        return Ok(Answer::Yes);
+    }
     let places = args.live.places(args.name.as_deref());
     let findings = doctor(&places);
     let of = |state| findings.iter().filter(|f| f.state == state).count();

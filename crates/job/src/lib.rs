@@ -37,6 +37,7 @@ pub mod attribution;
 pub mod blame;
 pub mod costs;
 pub mod demo;
+pub mod doctor;
 pub mod document;
 mod error;
 pub mod exchange;

@@ -3,7 +3,6 @@
 use crate::args::LiveArgs;
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
-use hopbyte_fabric::Quantity;
 use hopbyte_observe::sources::{Finding, State, doctor};
 use serde::Serialize;
 
@@ -88,47 +87,7 @@ pub fn run(args: &DoctorArgs, out: &mut Output) -> Result<Answer> {
         count(summary.absent),
     ))?;
     for finding in &findings {
-        write(finding, out)?;
+        out.text(&hopbyte_job::doctor::text(finding))?;
     }
     Ok(answer)
-}
-
-fn write(finding: &Finding, out: &mut Output) -> Result<()> {
-    let state = match finding.state {
-        State::Readable => "yes",
-        State::Unreadable => "no",
-        State::Absent => "-",
-    };
-    out.line(format!("{state:4}{:12}  {}", finding.source, finding.place))?;
-    if finding.counters > 0 {
-        let (known, all) = (count(finding.known), count(finding.counters));
-        out.line(format!(
-            "    {known} of {all} counters: {}",
-            words(&finding.says)
-        ))?;
-    }
-    if !finding.says.is_empty() && !finding.silent.is_empty() {
-        out.line(format!("    does not say: {}", words(&finding.silent)))?;
-    }
-    for sentence in &finding.help {
-        out.line(format!("    {}", sentence.replace('\n', "; ")))?;
-    }
-    Ok(())
-}
-
-/// Quantities in words.
-fn words(quantities: &[Quantity]) -> String {
-    let word = |q: &Quantity| match q {
-        Quantity::ReceivedBytes => "received bytes",
-        Quantity::SentBytes => "sent bytes",
-        Quantity::ReceivedPackets => "received packets",
-        Quantity::SentPackets => "sent packets",
-        Quantity::InputStallNs => "input stall",
-        Quantity::CreditStallNs => "credit stall",
-        Quantity::Errors => "errors",
-        Quantity::Lanes => "lanes",
-        Quantity::Capacity => "capacity",
-        _ => "other",
-    };
-    quantities.iter().map(word).collect::<Vec<_>>().join(", ")
 }

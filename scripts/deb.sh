@@ -21,17 +21,22 @@ mv "$stage/usr/share/zsh/site-functions/_hopbyte" "$stage/usr/share/zsh/vendor-c
 rmdir "$stage/usr/share/zsh/site-functions"
 mkdir -p "$stage/lib"
 mv "$stage/usr/lib/systemd" "$stage/lib/systemd"
-find "$stage/usr/lib" -name '*.so' -exec strip --strip-unneeded {} +
+triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+mkdir -p "$stage/usr/lib/$triplet"
+mv "$stage/usr/lib/libhopbyte.so" "$stage/usr/lib/pkgconfig" "$stage/usr/lib/$triplet/"
+sed -i "s|/lib\$|/lib/$triplet|" "$stage/usr/lib/$triplet/pkgconfig/hopbyte.pc"
+find "$stage/usr/lib" -name '*.so' -exec strip --strip-unneeded {} + -exec chmod 644 {} +
 gzip -9n "$stage"/usr/share/man/man1/*.1
 
 doc=$stage/usr/share/doc/hopbyte
 install -D -m 644 packaging/debian/copyright "$doc/copyright"
 install -D -m 644 -t "$doc" README.md LICENSE-MIT
-gzip -9nc CHANGELOG.md > "$doc/changelog.gz"
+gzip -9nc CHANGELOG.md > "$doc/CHANGELOG.md.gz"
+printf 'hopbyte (%s) stable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- hopbyte developers <hopbyte@hopbyte.example>  %s\n' \
+  "$version" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.gz"
 gzip -9nc build/sbom/hopbyte.cdx.json > "$doc/hopbyte.cdx.json.gz"
 gzip -9nc build/sbom/third-party.txt > "$doc/third-party.txt.gz"
 install -D -m 644 -t "$stage/etc/hopbyte" packaging/agent.toml packaging/collect.toml packaging/hopbyte.toml
-install -D -m 644 packaging/debian/lintian-overrides "$stage/usr/share/lintian/overrides/hopbyte"
 
 for script in postinst prerm postrm; do install -m 755 "packaging/debian/$script" "$stage/DEBIAN/$script"; done
 install -m 644 packaging/debian/conffiles "$stage/DEBIAN/conffiles"

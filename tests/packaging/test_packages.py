@@ -38,7 +38,7 @@ def works(root: Root, command: str) -> None:
 def test_the_deb_installs_runs_upgrades_and_leaves_the_store(root: Root, tmp_path: Path) -> None:
     deb = only("hopbyte_*.deb")
     start = time.monotonic()
-    root.run(f"apt-get install -y --no-download {root.add(deb)}")
+    root.run(f"apt-get install -y {root.add(deb)}")
     assert time.monotonic() - start < MINUTE
     works(root, "hopbyte")
     assert root.run("id -u hopbyte").stdout.strip().isdigit()
@@ -49,7 +49,7 @@ def test_the_deb_installs_runs_upgrades_and_leaves_the_store(root: Root, tmp_pat
         "etc/hopbyte/collect.toml",
         "usr/bin/hopbyte-agent",
         "usr/include/hopbyte.h",
-        "usr/lib/pkgconfig/hopbyte.pc",
+        "usr/share/man/man1/hopbyte-run.1.gz",
     ):
         assert (root.folder / path).exists(), path
     assert "/etc/hopbyte/hopbyte.toml" not in root.run("hopbyte config").stdout
@@ -82,15 +82,16 @@ def test_the_deb_has_what_it_names(tmp_path: Path) -> None:
     stage = tmp_path / "deb"
     subprocess.run(["dpkg-deb", "-x", only("hopbyte_*.deb"), stage], check=True)
     for unit in sorted((stage / "lib/systemd/system").glob("*.service")):
-        done = subprocess.run(
-            ["systemd-analyze", "verify", f"--root={stage}", unit.name], capture_output=True, text=True, check=False
-        )
-        assert unit.name not in done.stderr, done.stderr
+        # Beside the units of this machine, with the programs of the package.
+        here = tmp_path / unit.name
+        here.write_text(unit.read_text().replace("=/usr/bin/", f"={stage}/usr/bin/"))
+        done = subprocess.run(["systemd-analyze", "verify", here], capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and unit.name not in done.stderr, done.stderr
     program = tmp_path / "version.c"
     program.write_text("#include <hopbyte.h>\nint main(void) { return 0; }\n")
     environment = {
         **os.environ,
-        "PKG_CONFIG_LIBDIR": str(stage / "usr/lib/pkgconfig"),
+        "PKG_CONFIG_LIBDIR": str(next(stage.glob("usr/lib/*/pkgconfig"))),
         "PKG_CONFIG_SYSROOT_DIR": str(stage),
         "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1",
         "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "1",
@@ -105,10 +106,10 @@ def test_the_deb_has_what_it_names(tmp_path: Path) -> None:
     assert (stage / "usr/bin/hopbyte").stat().st_size < 30e6
 
 
-def test_lintian_finds_no_error() -> None:
+def test_lintian_finds_nothing() -> None:
     deb = only("hopbyte_*.deb")
     done = subprocess.run(
-        ["lintian", "--fail-on", "error", "--allow-root", deb], capture_output=True, text=True, check=False
+        ["lintian", "--fail-on", "error,warning", "--allow-root", deb], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

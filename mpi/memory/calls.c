@@ -202,11 +202,10 @@ HOPBYTE_DEFINE(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void *baseptr))
     struct mem_error error = {0};
     struct block *block = NULL;
     size_t align;
-    if (hopbyte_depth || size <= 0)
+    bool idle = info == MPI_INFO_NULL && __atomic_load_n(&memory_settings.idle, __ATOMIC_ACQUIRE);
+    if (idle || hopbyte_depth || size <= 0)
         return NEXT(Alloc_mem)(size, info, baseptr);
     pthread_once(&settings_once, memory_settings_read);
-    if (!memory_settings.asked && info == MPI_INFO_NULL && memory_settings.error.what == MEM_FINE)
-        return NEXT(Alloc_mem)(size, info, baseptr);
     bool good = memory_request(info, &request, &align, &error);
     if (good && request.kind == MEM_SYSTEM && request.page <= memory_settings.machine.base)
         return NEXT(Alloc_mem)(size, info, baseptr);

@@ -12,6 +12,7 @@ struct memory_settings {
     struct mem_machine machine;
     struct mem_request alloc;
     bool asked;                    /* for anything but the library's own way */
+    bool idle;                     /* read, and nothing is asked for */
     bool cray_policy;              /* the policy is Cray's variable: for kinds other than DDR and SYS_DEFAULT */
     struct mem_request internal;
     bool internal_asked;

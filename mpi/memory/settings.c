@@ -71,8 +71,8 @@ void memory_settings_read(void)
         return;
     done = true;
     s->cray = cray_here();
-    if (mem_machine_read(&s->machine, NULL, &s->error))
-        environment_read(s);
+    bool good = mem_machine_read(&s->machine, NULL, &s->error) && environment_read(s);
+    __atomic_store_n(&s->idle, good && !s->asked, __ATOMIC_RELEASE);
 }
 
 bool memory_policy_void(const struct mem_request *request, bool by_cray)

@@ -1,5 +1,5 @@
 /* memory CALL SIZE [KEY=VALUE …]: allocates, writes, prints the error class and the line of numa_maps, frees.
- * CALL: alloc, win, shared; with -unequal, only rank 0 has the keys; alloc-many N: time per pair of calls. */
+ * CALL: alloc, win, shared, large (MPI_Win_allocate_c, with a displacement unit of 1 MB); with -unequal, only rank 0 has the keys; alloc-many N: time per pair of calls. */
 #include "../numamaps.h"
 
 #include <mpi.h>
@@ -25,9 +25,16 @@ static void print(const char *what, int code, const void *at)
 static int window(const char *what, int shared, MPI_Aint bytes, MPI_Info info)
 {
     MPI_Win win;
+    int large = strcmp(what, "large") == 0;
     unsigned char *at = NULL, byte = (unsigned char)(rank + 1);
     int code = shared ? MPI_Win_allocate_shared(bytes, 1, info, MPI_COMM_WORLD, &at, &win)
                       : MPI_Win_allocate(bytes, 1, info, MPI_COMM_WORLD, &at, &win);
+#if MPI_VERSION >= 4
+    if (large && code == MPI_SUCCESS) {
+        MPI_Win_free(&win);
+        code = MPI_Win_allocate_c(bytes, (MPI_Aint)1 << 20, info, MPI_COMM_WORLD, &at, &win);
+    }
+#endif
     if (code != MPI_SUCCESS) {
         print(what, code, NULL);
         return 0;
@@ -44,10 +51,10 @@ static int window(const char *what, int shared, MPI_Aint bytes, MPI_Info info)
     if (bytes > 0) {
         memset(at, 0, (size_t)bytes);
         MPI_Win_fence(0, win);
-        MPI_Put(&byte, 1, MPI_BYTE, (rank + 1) % size, bytes - 1, 1, MPI_BYTE, win);
+        MPI_Put(&byte, 1, MPI_BYTE, (rank + 1) % size, large ? 0 : bytes - 1, 1, MPI_BYTE, win);
     }
     MPI_Win_fence(0, win);
-    if (bytes > 0 && at[bytes - 1] != (unsigned char)((rank + size - 1) % size + 1))
+    if (bytes > 0 && at[large ? 0 : bytes - 1] != (unsigned char)((rank + size - 1) % size + 1))
         printf("BAD data\n");
     print(what, code, at);
     MPI_Win_free(&win);

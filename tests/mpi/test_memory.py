@@ -89,6 +89,16 @@ def test_huge_pages(mpi: Mpi, call: str, tmp_path: Path) -> None:
         assert all(row["size"] == "2048" and row["N0"] == "5" for row in maps(result))
 
 
+@pytest.mark.parametrize("mpi", [MPICH, ABI], ids=lambda mpi: mpi.name)
+def test_large_count_windows(mpi: Mpi, tmp_path: Path) -> None:
+    """MPI_Win_allocate_c, on the library's segment and on huge pages."""
+    for row in maps(run_memory(mpi, tmp_path, "large", BYTES, MPICH_ALLOC_MEM_AFFINITY="DDR").ok()):
+        assert row["policy"] == "bind:0" and row["size"] == "4"
+    with huge_pages(PLENTY):
+        result = run_memory(mpi, tmp_path, "large", BYTES, MPICH_ALLOC_MEM_PG_SZ="2M").ok()
+        assert all(row["size"] == "2048" for row in maps(result))
+
+
 @two_mpis
 def test_pages_that_this_machine_lacks(mpi: Mpi, tmp_path: Path) -> None:
     """16 MB: the next smaller that the machine has, aligned to 16 MB, and said so; an error if mandatory."""

@@ -2,9 +2,10 @@
 
 use super::tables::ForwardingTables;
 use crate::fabric::{End, Fabric};
-use crate::ids::{LinkId, RouterId};
+use crate::ids::{NodeId, RouterId};
+use rayon::prelude::*;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 /// Unreached.
 const FAR: u32 = u32::MAX;
@@ -12,8 +13,8 @@ const FAR: u32 = u32::MAX;
 /// Tops that are compared at most to find the one that most routers with nodes can climb to.
 const MOST_TOPS: usize = 64;
 
-/// Position in the order of routers, the larger one up: height, then id downwards.
-type Key = (i64, Reverse<u32>);
+/// Destinations whose distances are held at a time: four bytes a router each.
+const DESTINATIONS: usize = 256;
 
 /// Shortest routes without an up link after a down link, which cannot deadlock (Autonet; the idea of OpenSM's updn
 /// engine). Up is towards the routers farthest from any node; equal heights are ordered by id. Where that leaves a pair
@@ -22,119 +23,169 @@ type Key = (i64, Reverse<u32>);
 /// without a route keep an empty entry.
 pub fn up_down(fabric: &Fabric) -> ForwardingTables {
     let graph = Graph::new(fabric);
-    let mut keys = graph.natural_keys();
-    if !graph.connects(&keys) {
-        graph.lower(&mut keys);
+    let mut heights = graph.heights();
+    let mut rank = ranks(&heights);
+    if !graph.connects(&rank) {
+        graph.lower(&mut heights, &rank);
+        rank = ranks(&heights);
     }
     let mut tables = ForwardingTables::new(fabric);
-    let mut used = vec![0u32; fabric.links().len()];
-    let mut last = None;
-    for to in fabric.node_ids() {
-        let root = fabric.node(to).router;
-        let distance = match last.take() {
-            Some((r, distance)) if r == root => distance,
-            _ => graph.distances(root, &keys),
-        };
-        tables.set(fabric, root, to, fabric.node(to).eject);
-        for at in fabric.router_ids().filter(|&r| r != root) {
-            if let Some(link) = graph.best(at, &distance, &keys, &used) {
-                used[link.index()] += 1;
-                tables.set(fabric, at, to, link);
+    // By router and link: destinations so far.
+    let links = |out: &Vec<(u16, u32)>| vec![0u32; out.len()];
+    let mut used: Vec<Vec<u32>> = graph.out.iter().map(links).collect();
+    let nodes: Vec<NodeId> = fabric.node_ids().collect();
+    for nodes in nodes.chunks(DESTINATIONS) {
+        let mut roots: Vec<u32> = nodes.iter().map(|&n| fabric.node(n).router.0).collect();
+        for &node in nodes {
+            let about = fabric.node(node);
+            tables.set(fabric, about.router, node, about.eject);
+        }
+        let of: Vec<u32> = roots.clone();
+        roots.sort_unstable();
+        roots.dedup();
+        let distances: Vec<Vec<Far>> = roots
+            .par_iter()
+            .map(|&root| graph.distances(root, &rank))
+            .collect();
+        let to: Vec<&Vec<Far>> = of
+            .iter()
+            .map(|root| &distances[roots.partition_point(|r| r < root)])
+            .collect();
+        // Each router chooses among its own links only.
+        let next: Vec<Vec<Option<u16>>> = used
+            .par_iter_mut()
+            .enumerate()
+            .map(|(at, used)| {
+                let best = |far: &&Vec<Far>| graph.best(at as u32, far, &rank, used);
+                to.iter().map(best).collect()
+            })
+            .collect();
+        for (at, row) in fabric.router_ids().zip(next) {
+            for (&node, position) in nodes.iter().zip(row) {
+                if let Some(position) = position {
+                    tables.set_position(at, node, position);
+                }
             }
         }
-        last = Some((root, distance));
     }
     tables
+}
+
+/// Positions of the routers in the order of heights, the larger one up; equal heights are ordered by id, the smaller one
+/// up.
+fn ranks(heights: &[i64]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..heights.len() as u32).collect();
+    order.sort_unstable_by_key(|&r| (heights[r as usize], Reverse(r)));
+    let mut rank = vec![0; order.len()];
+    for (position, router) in (0..).zip(order) {
+        rank[router as usize] = position;
+    }
+    rank
+}
+
+/// Hops to a destination, and whether the route only goes down.
+#[derive(Clone, Copy)]
+struct Far(u32);
+
+impl Far {
+    const NONE: Self = Self(FAR);
+
+    fn new(hops: u32, down: bool) -> Self {
+        Self(hops << 1 | u32::from(down))
+    }
+
+    fn is_none(self) -> bool {
+        self.0 == FAR
+    }
+
+    fn hops(self) -> u32 {
+        self.0 >> 1
+    }
+
+    fn is_down(self) -> bool {
+        self.0 & 1 == 1
+    }
 }
 
 /// The links in service between routers.
 struct Graph<'a> {
     fabric: &'a Fabric,
-    /// Links into each router, with the sending router.
-    into: Vec<Vec<(LinkId, RouterId)>>,
-    /// Neighbours that are joined in both directions.
-    both_ways: Vec<Vec<RouterId>>,
+    /// By router: senders of its incoming links, once each.
+    into: Vec<Vec<u32>>,
+    /// By router: positions of its links in its list, and their receivers.
+    out: Vec<Vec<(u16, u32)>>,
+    /// By router: neighbours that are joined in both directions.
+    both_ways: Vec<Vec<u32>>,
 }
 
 impl<'a> Graph<'a> {
     fn new(fabric: &'a Fabric) -> Self {
-        let mut into = vec![Vec::new(); fabric.routers().len()];
-        for id in fabric.link_ids().filter(|&l| fabric.link(l).is_up()) {
-            if let (End::Router(a), End::Router(b)) = (fabric.link(id).from, fabric.link(id).to) {
-                into[b.index()].push((id, a));
+        let routers = fabric.routers().len();
+        let mut into: Vec<Vec<u32>> = vec![Vec::new(); routers];
+        let mut out: Vec<Vec<(u16, u32)>> = vec![Vec::new(); routers];
+        for at in fabric.router_ids() {
+            for (position, &link) in (0..u16::MAX).zip(fabric.links_from(at)) {
+                let link = fabric.link(link);
+                if let End::Router(next) = link.to
+                    && link.is_up()
+                {
+                    into[next.index()].push(at.0);
+                    out[at.index()].push((position, next.0));
+                }
             }
         }
-        let sends = |at: RouterId, to: RouterId| {
-            let is_one =
-                |&&l: &&LinkId| fabric.link(l).is_up() && fabric.link(l).to == End::Router(to);
-            fabric.links_from(at).iter().any(|l| is_one(&l))
+        into.iter_mut().for_each(Vec::dedup);
+        let sends = |at: usize, to: u32| out[at].iter().any(|&(_, next)| next == to);
+        let mutual = |(at, from): (usize, &Vec<u32>)| {
+            let both = from.iter().copied().filter(|&other| sends(at, other));
+            both.collect()
         };
-        let neighbours = |(at, links): (usize, &Vec<(LinkId, RouterId)>)| {
-            let mut all: Vec<RouterId> = links.iter().map(|&(_, from)| from).collect();
-            all.sort_unstable();
-            all.dedup();
-            all.retain(|&from| sends(RouterId::of(at), from));
-            all
-        };
-        let both_ways = into.iter().enumerate().map(neighbours).collect();
+        let both_ways = into.iter().enumerate().map(mutual).collect();
         Self {
             fabric,
             into,
+            out,
             both_ways,
         }
     }
 
-    /// Links in service from a router, with the receiving router.
-    fn from(&self, at: RouterId) -> impl Iterator<Item = (LinkId, RouterId)> + '_ {
-        self.fabric
-            .links_from(at)
-            .iter()
-            .filter_map(|&l| match self.fabric.link(l).to {
-                End::Router(next) if self.fabric.link(l).is_up() => Some((l, next)),
-                _ => None,
-            })
+    fn has_nodes(&self, r: u32) -> bool {
+        !self.fabric.nodes_on(RouterId(r)).is_empty()
     }
 
-    fn has_nodes(&self, r: RouterId) -> bool {
-        !self.fabric.nodes_on(r).is_empty()
-    }
-
-    /// Heights: distance from the nearest router with nodes, over all links, so that a failed cable changes no height.
-    fn natural_keys(&self) -> Vec<Key> {
-        let mut height = vec![FAR; self.fabric.routers().len()];
-        let mut queue: VecDeque<RouterId> = self
-            .fabric
-            .router_ids()
+    /// Distance from the nearest router with nodes, over all links, so that a failed cable changes no height.
+    fn heights(&self) -> Vec<i64> {
+        let mut height = vec![i64::MAX; self.into.len()];
+        let mut queue: VecDeque<u32> = (0..self.into.len() as u32)
             .filter(|&r| self.has_nodes(r))
             .collect();
-        queue.iter().for_each(|r| height[r.index()] = 0);
+        queue.iter().for_each(|&r| height[r as usize] = 0);
         while let Some(at) = queue.pop_front() {
-            for &l in self.fabric.links_from(at) {
-                if let End::Router(next) = self.fabric.link(l).to
-                    && height[next.index()] == FAR
+            for &link in self.fabric.links_from(RouterId(at)) {
+                if let End::Router(next) = self.fabric.link(link).to
+                    && height[next.index()] == i64::MAX
                 {
-                    height[next.index()] = height[at.index()] + 1;
-                    queue.push_back(next);
+                    height[next.index()] = height[at as usize] + 1;
+                    queue.push_back(next.0);
                 }
             }
         }
-        let key = |(id, height): (usize, &u32)| (i64::from(*height), Reverse(id as u32));
-        height.iter().enumerate().map(key).collect()
+        height
     }
 
     /// Routers of each connected part.
-    fn parts(&self) -> Vec<Vec<RouterId>> {
-        let mut seen = vec![false; self.fabric.routers().len()];
+    fn parts(&self) -> Vec<Vec<u32>> {
+        let mut seen = vec![false; self.into.len()];
         let mut parts = Vec::new();
-        for first in self.fabric.router_ids() {
-            if std::mem::replace(&mut seen[first.index()], true) {
+        for first in 0..self.into.len() as u32 {
+            if std::mem::replace(&mut seen[first as usize], true) {
                 continue;
             }
             let mut part = vec![first];
             let mut next = 0;
             while next < part.len() {
-                for &to in &self.both_ways[part[next].index()] {
-                    if !std::mem::replace(&mut seen[to.index()], true) {
+                for &to in &self.both_ways[part[next] as usize] {
+                    if !std::mem::replace(&mut seen[to as usize], true) {
                         part.push(to);
                     }
                 }
@@ -147,46 +198,38 @@ impl<'a> Graph<'a> {
 
     /// Whether routers with nodes in one part all reach each other. It is enough that they all climb to one top;
     /// otherwise the routes to each are followed.
-    fn connects(&self, keys: &[Key]) -> bool {
+    fn connects(&self, rank: &[u32]) -> bool {
         self.parts().iter().all(|part| {
-            let ends: Vec<RouterId> = part
-                .iter()
-                .copied()
-                .filter(|&r| self.has_nodes(r))
-                .collect();
-            let is_below_one_top = self
-                .below_best_top(part, keys)
-                .is_none_or(|below| ends.iter().all(|r| below[r.index()]));
+            let ends = || part.iter().copied().filter(|&r| self.has_nodes(r));
+            let below = self.below_best_top(part, rank);
+            let is_below_one_top = ends().all(|r| below.get(r as usize) == Some(&true));
             is_below_one_top
-                || ends.iter().all(|&to| {
-                    let distance = self.distances(to, keys);
-                    ends.iter().all(|r| distance[r.index()].0 != FAR)
+                || ends().all(|to| {
+                    let far = self.distances(to, rank);
+                    ends().all(|r| !far[r as usize].is_none())
                 })
         })
     }
 
     /// Which routers can climb to the top that most routers with nodes can climb to.
-    fn below_best_top(&self, part: &[RouterId], keys: &[Key]) -> Option<Vec<bool>> {
-        let is_top = |&r: &RouterId| {
-            let key = keys[r.index()];
-            self.both_ways[r.index()]
-                .iter()
-                .all(|next| keys[next.index()] < key)
+    fn below_best_top(&self, part: &[u32], rank: &[u32]) -> Vec<bool> {
+        let is_top = |&r: &u32| {
+            let mut neighbours = self.both_ways[r as usize].iter();
+            neighbours.all(|&next| rank[next as usize] < rank[r as usize])
         };
-        let mut tops: Vec<RouterId> = part.iter().copied().filter(is_top).collect();
-        tops.sort_unstable_by_key(|r| Reverse(keys[r.index()]));
-        let ends: Vec<RouterId> = part
+        let mut tops: Vec<u32> = part.iter().copied().filter(is_top).collect();
+        tops.sort_unstable_by_key(|&r| Reverse(rank[r as usize]));
+        let ends: Vec<u32> = part
             .iter()
             .copied()
             .filter(|&r| self.has_nodes(r))
             .collect();
-        let mut best = None;
-        let mut most = None;
+        let (mut best, mut most) = (Vec::new(), None);
         for top in tops.into_iter().take(MOST_TOPS) {
-            let below = self.below(top, keys);
-            let count = ends.iter().filter(|r| below[r.index()]).count();
+            let below = self.below(top, rank);
+            let count = ends.iter().filter(|&&r| below[r as usize]).count();
             if most.is_none_or(|most| count > most) {
-                (best, most) = (Some(below), Some(count));
+                (best, most) = (below, Some(count));
             }
             if count == ends.len() {
                 break;
@@ -196,14 +239,14 @@ impl<'a> Graph<'a> {
     }
 
     /// The routers that can climb to `top` by cables that work in both directions.
-    fn below(&self, top: RouterId, keys: &[Key]) -> Vec<bool> {
-        let mut below = vec![false; keys.len()];
-        below[top.index()] = true;
+    fn below(&self, top: u32, rank: &[u32]) -> Vec<bool> {
+        let mut below = vec![false; rank.len()];
+        below[top as usize] = true;
         let mut queue = VecDeque::from([top]);
         while let Some(at) = queue.pop_front() {
-            for &next in &self.both_ways[at.index()] {
-                if keys[next.index()] < keys[at.index()] && !below[next.index()] {
-                    below[next.index()] = true;
+            for &next in &self.both_ways[at as usize] {
+                if rank[next as usize] < rank[at as usize] && !below[next as usize] {
+                    below[next as usize] = true;
                     queue.push_back(next);
                 }
             }
@@ -213,94 +256,102 @@ impl<'a> Graph<'a> {
 
     /// Lowers the routers with nodes that cannot climb to their part's top, and those on their way to it, below all
     /// others: the farther from the rest, the lower. All routers with nodes can then climb to one router.
-    fn lower(&self, keys: &mut [Key]) {
+    fn lower(&self, heights: &mut [i64], rank: &[u32]) {
         for part in self.parts() {
-            let Some(below) = self.below_best_top(&part, keys) else {
-                continue;
-            };
-            let mut towards = vec![None; keys.len()];
-            let mut depth = vec![0i64; keys.len()];
-            let mut queue: VecDeque<RouterId> =
-                part.iter().copied().filter(|r| below[r.index()]).collect();
+            let below = self.below_best_top(&part, rank);
+            let mut towards = vec![None; heights.len()];
+            let mut depth = vec![0i64; heights.len()];
+            let mut queue: VecDeque<u32> = part
+                .iter()
+                .copied()
+                .filter(|&r| below.get(r as usize) == Some(&true))
+                .collect();
             while let Some(at) = queue.pop_front() {
-                for &next in &self.both_ways[at.index()] {
-                    if !below[next.index()] && towards[next.index()].is_none() {
-                        towards[next.index()] = Some(at);
-                        depth[next.index()] = depth[at.index()] + 1;
+                for &next in &self.both_ways[at as usize] {
+                    let index = next as usize;
+                    if !below[index] && towards[index].is_none() {
+                        towards[index] = Some(at);
+                        depth[index] = depth[at as usize] + 1;
                         queue.push_back(next);
                     }
                 }
             }
             for &end in part.iter().filter(|&&r| self.has_nodes(r)) {
                 let mut at = end;
-                while let Some(next) = towards[at.index()] {
-                    keys[at.index()].0 = -depth[at.index()];
+                while let Some(next) = towards[at as usize] {
+                    heights[at as usize] = -depth[at as usize];
                     at = next;
                 }
             }
         }
     }
 
-    /// The next link of a router on its route, given all routers' distances.
-    fn best(
-        &self,
-        at: RouterId,
-        distance: &[(u32, bool)],
-        keys: &[Key],
-        used: &[u32],
-    ) -> Option<LinkId> {
-        let (total, only_down) = distance[at.index()];
-        if total == FAR {
+    /// Position of the next link of a router on its route, given all routers' distances; `used` counts it.
+    fn best(&self, at: u32, far: &[Far], rank: &[u32], used: &mut [u32]) -> Option<u16> {
+        let here = far[at as usize];
+        if here.is_none() || here.hops() == 0 {
             return None;
         }
-        self.from(at)
-            .filter(|&(_, next)| {
-                let (far, down) = distance[next.index()];
-                // A router with an all-down route must use it: its neighbours rely on it.
-                let goes_down = keys[next.index()] < keys[at.index()];
-                far != FAR && far + 1 == total && (!goes_down || down) && (!only_down || goes_down)
-            })
-            .map(|(link, _)| link)
-            .min_by_key(|&l| (used[l.index()], l))
+        let mut best: Option<usize> = None;
+        for (i, &(_, next)) in self.out[at as usize].iter().enumerate() {
+            let there = far[next as usize];
+            if there.is_none() || there.hops() + 1 != here.hops() {
+                continue;
+            }
+            // A router with an all-down route must use it: its neighbours rely on it.
+            let goes_down = rank[next as usize] < rank[at as usize];
+            let fits = (!goes_down || there.is_down()) && (!here.is_down() || goes_down);
+            if fits && best.is_none_or(|best| used[i] < used[best]) {
+                best = Some(i);
+            }
+        }
+        let best = best?;
+        used[best] += 1;
+        Some(self.out[at as usize][best].0)
     }
 
     /// Length of each router's route to `root`, and whether it is all-down. A router with an all-down route takes the
     /// shortest of these; others go up first.
-    fn distances(&self, root: RouterId, keys: &[Key]) -> Vec<(u32, bool)> {
-        let mut distance = vec![(FAR, false); keys.len()];
-        distance[root.index()] = (0, true);
+    fn distances(&self, root: u32, rank: &[u32]) -> Vec<Far> {
+        let mut far = vec![Far::NONE; rank.len()];
+        far[root as usize] = Far::new(0, true);
         // All-down: backwards from the root to ever higher routers.
-        let mut reached = vec![root];
+        let mut down = vec![root];
         let mut next = 0;
-        while next < reached.len() {
-            let at = reached[next];
+        while next < down.len() {
+            let at = down[next] as usize;
             next += 1;
-            for &(_, previous) in &self.into[at.index()] {
-                if keys[previous.index()] > keys[at.index()] && distance[previous.index()].0 == FAR
-                {
-                    distance[previous.index()] = (distance[at.index()].0 + 1, true);
-                    reached.push(previous);
+            for &previous in &self.into[at] {
+                if rank[previous as usize] > rank[at] && far[previous as usize].is_none() {
+                    far[previous as usize] = Far::new(far[at].hops() + 1, true);
+                    down.push(previous);
                 }
             }
         }
-        // Up first: from every router reached to lower ones, shortest first.
-        let mut heap: BinaryHeap<Reverse<(u32, RouterId)>> = reached
-            .iter()
-            .map(|&r| Reverse((distance[r.index()].0, r)))
-            .collect();
-        while let Some(Reverse((far, at))) = heap.pop() {
-            if far > distance[at.index()].0 {
-                continue;
-            }
-            for &(_, previous) in &self.into[at.index()] {
-                let lower = keys[previous.index()] < keys[at.index()];
-                if lower && !distance[previous.index()].1 && far + 1 < distance[previous.index()].0
-                {
-                    distance[previous.index()] = (far + 1, false);
-                    heap.push(Reverse((far + 1, previous)));
+        // Up first: from every router reached to lower ones. Both lists are in order of distance, and so is their merge.
+        let mut up: Vec<u32> = Vec::new();
+        let (mut i, mut j) = (0, 0);
+        let hops =
+            |list: &[u32], i: usize, far: &[Far]| list.get(i).map(|&r| far[r as usize].hops());
+        loop {
+            let at = match (hops(&down, i, &far), hops(&up, j, &far)) {
+                (None, None) => break,
+                (Some(a), b) if b.is_none_or(|b| a <= b) => {
+                    i += 1;
+                    down[i - 1] as usize
+                }
+                _ => {
+                    j += 1;
+                    up[j - 1] as usize
+                }
+            };
+            for &previous in &self.into[at] {
+                if rank[previous as usize] < rank[at] && far[previous as usize].is_none() {
+                    far[previous as usize] = Far::new(far[at].hops() + 1, false);
+                    up.push(previous);
                 }
             }
         }
-        distance
+        far
     }
 }

@@ -16,7 +16,8 @@
 #   make bench     measured speeds; bench-observe: agent and collector beside LDMS's; bench-model:
 #                  flows beside SimGrid; bench-map: the mapper
 #                  beside Scotch, Zoltan2, TreeMatch, KaHIP and Mt-KaHyPar, into bench/results/map.json;
-#                  bench-hosts: training plans on hosts with GPUs, into bench/results/hosts.json
+#                  bench-hosts: training plans on hosts with GPUs, into bench/results/hosts.json;
+#                  bench-runtime: figures of paper 004 on this machine, into bench/results/runtime.json and the book
 #   make fuzz      every reader and server against malformed input, FUZZ_SECONDS each; fuzz-nightly: all of them for
 #                  an hour together, with their corpora minimised and their executions counted
 # Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. Other missing programs are
@@ -40,7 +41,7 @@ DEMO_OPTIONS = $(call option,FABRIC,fabric) $(call option,ROUTES,routes) \
   $(call option,CURRENT,current) $(call option,BACKGROUND,background) \
   $(call option,SECONDS,seconds) $(call option,OUT,out)
 
-.PHONY: demo test lint build build-capi install install-built docs pictures bench bench-observe bench-model bench-map bench-hosts bench-scale fuzz fuzz-nightly clean help
+.PHONY: demo test lint build build-capi install install-built docs pictures bench bench-observe bench-model bench-map bench-hosts bench-runtime bench-scale fuzz fuzz-nightly clean help
 .PHONY: mpi programs test-mpi test-rust test-capi test-loop test-formats test-python test-web test-mpi-preload test-probes
 .PHONY: test-shmem test-full test-infiniband test-lab test-slurm test-collect test-simgrid
 .DEFAULT_GOAL := help
@@ -276,6 +277,12 @@ bench-map:
 	-$(foreach peer,mtkahypar kahip,build/peers/bin/pip install -q $(peer);)
 	$(PYTHON) bench/map/run.py --python $(abspath build/peers/bin/python)
 	$(PYTHON) bench/map/real.py
+
+# Probes and libraries for every MPI here; some panels need root for network namespaces.
+bench-runtime:
+	$(MAKE) -s -C mpi deps
+	scripts/need.sh oshcc=libopenmpi-dev oshrun=openmpi-bin
+	$(PYTHON) bench/runtime/run.py
 
 bench-hosts: build
 	$(PYTHON) bench/hosts/run.py --hopbyte $(HOPBYTE)

@@ -26,7 +26,7 @@ static struct {
 } ranges[RANGES_MOST];
 static int range_count;
 static enum { UNDECIDED, OFF, ON } mode;
-static struct hopbyte_fair_patience patience = {200, 64};
+static struct hopbyte_fair_patience patience;
 static bool report;
 static char why[256];
 
@@ -136,8 +136,11 @@ static void decide(void)
 {
     const char *asked = getenv("HOPBYTE_LOCK");
     report = number("HOPBYTE_LOCK_REPORT", 0) > 0;
-    patience.spins = number("HOPBYTE_LOCK_SPINS", sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 200 : 0);
-    patience.yields = number("HOPBYTE_LOCK_YIELDS", 64);
+    patience.processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    patience.spins = number("HOPBYTE_LOCK_SPINS", patience.processors > 1 ? HOPBYTE_FAIR_SPINS : 0);
+    patience.yields = number("HOPBYTE_LOCK_YIELDS", HOPBYTE_FAIR_YIELDS);
+    patience.slice_us = number("HOPBYTE_LOCK_SLICE", HOPBYTE_FAIR_SLICE_US);
+    patience.owner_us = number("HOPBYTE_LOCK_OWNER", HOPBYTE_FAIR_OWNER_US);
     int chosen = OFF;
     if (!asked || !*asked)
         chosen = OFF;
@@ -239,7 +242,7 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *mutex)
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     struct hopbyte_fair *lock = fair_of(mutex);
-    return __builtin_expect(!lock, 1) ? REAL(pthread_mutex_unlock)(mutex) : hopbyte_fair_unlock(lock);
+    return __builtin_expect(!lock, 1) ? REAL(pthread_mutex_unlock)(mutex) : hopbyte_fair_unlock(lock, &patience);
 }
 
 EXPORT int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
@@ -262,10 +265,10 @@ EXPORT int pthread_mutex_destroy(pthread_mutex_t *mutex)
     struct hopbyte_fair *lock = fair_of(mutex);
     if (!lock)
         return REAL(pthread_mutex_destroy)(mutex);
-    return lock->next == lock->serving ? 0 : EBUSY;
+    return hopbyte_fair_unused(lock) ? 0 : EBUSY;
 }
 
-/* Timed locking gives up a ticket that others wait behind, so it tries instead of queueing. */
+/* Timed locking would leave a queue in which others stand behind it, so it tries instead of queueing. */
 static int acquire_until(struct hopbyte_fair *lock, clockid_t clock, const struct timespec *until)
 {
     for (;;) {
@@ -326,7 +329,7 @@ static void condition_add(pthread_cond_t *condition)
             return EPERM;                                                                                              \
         REAL(pthread_mutex_lock)(&helper);                                                                             \
         condition_add(condition);                                                                                      \
-        uint32_t depth = hopbyte_fair_release(lock);                                                                   \
+        uint32_t depth = hopbyte_fair_release(lock, &patience);                                                                   \
         mutex = &helper;                                                                                               \
         int rc = REAL(name) arguments;                                                                                 \
         REAL(pthread_mutex_unlock)(&helper);                                                                           \

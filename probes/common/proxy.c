@@ -29,8 +29,11 @@ void hopbyte_proxy_open(struct hopbyte_proxy *proxy, int argc, char **argv, cons
     hopbyte_options_pick(own, ~0u, all + count, OPTIONS_MOST - count);
     memset(proxy, 0, sizeof *proxy);
     proxy->deadline = 300;
-    hopbyte_world_open(&proxy->world, &argc, &argv, MPI_THREAD_SINGLE, program);
+    proxy->threads = 1;
+    /* Before MPI starts, because the level of thread support depends on them. */
     int read = hopbyte_options_read(all, argc, argv, 1, problem, sizeof problem);
+    hopbyte_world_open(&proxy->world, &argc, &argv, proxy->threads > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                       program);
     if (read < 0)
         hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s", problem);
     if (read > 0) {
@@ -40,6 +43,9 @@ void hopbyte_proxy_open(struct hopbyte_proxy *proxy, int argc, char **argv, cons
         }
         exit(hopbyte_world_close(HOPBYTE_DONE));
     }
+    if (proxy->threads > 1 && proxy->world.threads < MPI_THREAD_MULTIPLE)
+        hopbyte_world_refuse(HOPBYTE_LACKING, "this MPI gives thread level %d, not MPI_THREAD_MULTIPLE",
+                             proxy->world.threads);
     hopbyte_deadline_set(proxy->deadline, "setting up");
 }
 
@@ -80,6 +86,16 @@ int hopbyte_proxy_close(struct hopbyte_proxy *proxy, struct hopbyte_record *reco
     if (all)
         hopbyte_world_say("%lld values are wrong: a message was lost, damaged or misplaced", all);
     return hopbyte_world_close(all ? HOPBYTE_NO : code);
+}
+
+void hopbyte_proxy_threads(struct hopbyte_proxy *proxy, struct hopbyte_record *record, int transport,
+                           long long checksum) {
+    static const char *const words[] = {"messages", "notified"};
+    long long all = 0;
+    hopbyte_wait_allreduce(&checksum, &all, 1, MPI_LONG_LONG, MPI_SUM, proxy->world.comm);
+    hopbyte_record_whole(record, "threads", proxy->threads, NULL);
+    hopbyte_record_text(record, "transport", words[transport], NULL);
+    hopbyte_record_whole(record, "checksum", all, NULL);
 }
 
 double hopbyte_proxy_slowest(const struct hopbyte_proxy *proxy, double mine) {

@@ -15,7 +15,12 @@ struct hopbyte_proxy {
     bool periodic, json;
     const char *map, *traffic;
     double deadline;
+    int threads; /* of a rank; set by the options of programs that have several, else 1 */
 };
+
+/* How a proxy with threads communicates: point-to-point, or puts with signals (hopbyte_notify.h). */
+enum { HOPBYTE_MESSAGES, HOPBYTE_NOTIFIED };
+#define HOPBYTE_TRANSPORTS "messages|notified"
 
 /* Starts MPI and reads the command line: the common options, then the program's own, ended by a NULL name. */
 void hopbyte_proxy_open(struct hopbyte_proxy *proxy, int argc, char **argv, const char *program, const char *what,
@@ -30,6 +35,10 @@ void hopbyte_proxy_print(const struct hopbyte_proxy *proxy, const struct hopbyte
 /* Prints the last record, with the wrong values of all ranks, and ends MPI; returns main's exit code. `code` is the
  * exit code if no value is wrong. */
 int hopbyte_proxy_close(struct hopbyte_proxy *proxy, struct hopbyte_record *record, long long wrong, int code);
+
+/* Adds threads, transport, and the sum of the ranks' checksums, which does not depend on either. Collective. */
+void hopbyte_proxy_threads(struct hopbyte_proxy *proxy, struct hopbyte_record *record, int transport,
+                           long long checksum);
 
 /* The maximum over the ranks, on all ranks. */
 double hopbyte_proxy_slowest(const struct hopbyte_proxy *proxy, double mine);

@@ -6,7 +6,7 @@ enum { LOOKS_BEFORE_NAPS = 20, QUIET_NAP_US = 50 };
 
 int hopbyte_nap_us;
 
-static void nap(int microseconds) {
+void hopbyte_nap(int microseconds) {
     struct timespec time = {.tv_sec = microseconds / 1000000, .tv_nsec = microseconds % 1000000 * 1000L};
     nanosleep(&time, NULL);
 }
@@ -17,7 +17,7 @@ static void look_and_nap(int count, MPI_Request *requests, int microseconds) {
         if (done)
             return;
         if (looks >= LOOKS_BEFORE_NAPS)
-            nap(microseconds);
+            hopbyte_nap(microseconds);
     }
 }
 
@@ -35,7 +35,7 @@ void hopbyte_wait_quietly(int count, MPI_Request *requests) {
 void hopbyte_wait_word(const uint32_t *word, uint32_t value) {
     for (int looks = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) != value; looks++)
         if (looks >= LOOKS_BEFORE_NAPS)
-            nap(QUIET_NAP_US);
+            hopbyte_nap(QUIET_NAP_US);
 }
 
 void hopbyte_wait_send(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {

@@ -12,6 +12,8 @@
 /* Set from the command line (--nap). */
 extern int hopbyte_nap_us;
 
+/* Sleeps. */
+void hopbyte_nap(int microseconds);
 void hopbyte_wait_all(int count, MPI_Request *requests);
 /* Always with naps, for waits in which many ranks share a processor with ranks that send or receive. */
 void hopbyte_wait_quietly(int count, MPI_Request *requests);

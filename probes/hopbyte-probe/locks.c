@@ -27,7 +27,7 @@ static struct {
     int depth;
 } lock;
 
-static const struct hopbyte_fair_patience patience = {200, 64};
+static struct hopbyte_fair_patience patience = {.spins = HOPBYTE_FAIR_SPINS, .yields = HOPBYTE_FAIR_YIELDS};
 static _Thread_local char self;
 static _Thread_local struct place mine;
 
@@ -82,7 +82,7 @@ static void lock_give(int kind) {
     if (kind == PTHREAD)
         pthread_mutex_unlock(&lock.mutex);
     else if (kind == FAIR)
-        hopbyte_fair_unlock(&lock.fair);
+        hopbyte_fair_unlock(&lock.fair, &patience);
     else if (--lock.depth == 0) {
         __atomic_store_n(&lock.owner, 0, __ATOMIC_RELAXED);
         raw_unlock(kind);
@@ -166,6 +166,10 @@ void hopbyte_locks_run(struct hopbyte_probe *probe) {
     if (probe->threads > LOCKS_THREADS_MOST)
         hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "--threads: found %d, expected at most %d", probe->threads,
                              LOCKS_THREADS_MOST);
+    patience.processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    patience.spins = patience.processors > 1 ? patience.spins : 0;
+    patience.slice_us = probe->slice_us;
+    patience.owner_us = probe->owner_us;
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);

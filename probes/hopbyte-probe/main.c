@@ -1,4 +1,5 @@
 /* hopbyte-probe VERB: performance of pairs, many pairs, collectives, threads, and a victim under load. */
+#include "fair.h"
 #include "probe.h"
 
 #include <limits.h>
@@ -20,6 +21,7 @@ enum {
     BYTES = 1024,
     LOCKS = 4096, /* threads, and seconds per measurement */
     NAPS = 2048, /* windows and background wait with naps */
+    SENDS = 8192,
 };
 
 struct verb {
@@ -46,7 +48,7 @@ static const struct verb verbs[] = {
      MPI_THREAD_SINGLE, 1 << 15},
     {"allreduce", "sum of doubles, slowest rank", hopbyte_allreduce_run, BYTES | SIZES, MPI_THREAD_SINGLE, 1 << 20},
     {"threads", "latency of several threads per rank, and their fairness", hopbyte_threads_run,
-     BYTES | SIZES | PAIRS | THREADS, MPI_THREAD_MULTIPLE, 1 << 15},
+     BYTES | SIZES | PAIRS | THREADS | SENDS, MPI_THREAD_MULTIPLE, 1 << 15},
     {"locks", "throughput and fairness of locks with 1, 2, 4 … threads of one rank", hopbyte_locks_run, LOCKS,
      MPI_THREAD_MULTIPLE, 8},
     {"rma", "put and get by several threads per rank", hopbyte_rma_run, BYTES | SIZES | PAIRS | WINDOW | THREADS | RMA,
@@ -93,6 +95,8 @@ static void defaults_set(struct hopbyte_probe *probe, const struct verb *verb) {
     if (verb->groups & LOCKS) {
         probe->threads = 16;
         probe->seconds = 0.5;
+        probe->slice_us = HOPBYTE_FAIR_SLICE_US;
+        probe->owner_us = HOPBYTE_FAIR_OWNER_US;
     }
     for (size_t bytes = 8; bytes <= verb->most; bytes *= 8)
         probe->sizes.bytes[probe->sizes.count++] = bytes;
@@ -119,6 +123,8 @@ static int options_read(struct hopbyte_probe *p, const struct verb *verb, int ar
         {"peers", HOPBYTE_COUNT, &p->peers, 1, NULL, "ranks each rank sends to, except single (6, or all others)", RATE},
         {"root", HOPBYTE_COUNT, &p->root, 0, NULL, "rank that has the data (0)", ROOT},
         {"operation", HOPBYTE_CHOICE, &p->operation, 0, hopbyte_rma_operations, "(both)", RMA},
+        {"transport", HOPBYTE_CHOICE, &p->transport, 0, hopbyte_transports,
+         "send and receive, or puts with signals (messages)", SENDS},
         {"victim", HOPBYTE_CHOICE, &p->victim, 0, hopbyte_victim_kinds, "operation of the victims (latency)", VICTIM},
         {"victims", HOPBYTE_TEXT, &p->victims, 0, NULL, "their ranks, such as 0,4-7 (every second)", VICTIM},
         {"samples", HOPBYTE_COUNT, &p->samples, 1, NULL, "operations timed per round (500)", VICTIM},
@@ -127,6 +133,9 @@ static int options_read(struct hopbyte_probe *p, const struct verb *verb, int ar
          LOAD},
         {"background-bytes", HOPBYTE_BYTES, &p->background_bytes, 1, NULL, "size of its messages (64KiB)", LOAD},
         {"seconds", HOPBYTE_REAL, &p->seconds, 0, NULL, "duration (10; locks: 0.5 each)", ALONE | LOCKS},
+        {"slice", HOPBYTE_COUNT, &p->slice_us, 0, NULL, "fair: microseconds that the first in the queue looks (2)", LOCKS},
+        {"owner", HOPBYTE_COUNT, &p->owner_us, 0, NULL, "fair: microseconds that an owner keeps it from others (10)",
+         LOCKS},
         {"nap", HOPBYTE_COUNT, &hopbyte_nap_us, 0, NULL, "microseconds to sleep between polls for messages (0: poll)",
          NAPS},
         {"deadline", HOPBYTE_REAL, &p->deadline, 0, NULL, "timeout in seconds of a trial or round, 0: none (120)", 0},

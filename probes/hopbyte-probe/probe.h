@@ -18,12 +18,13 @@ struct hopbyte_probe {
     int warmup, trials;       /* trials not counted; least number of trials */
     double budget, precision; /* more trials until the interval is this narrow (relative) or the seconds are used */
     double deadline;
-    int window, pairs, threads, peers, root, pattern, operation;
+    int window, pairs, threads, peers, root, pattern, operation, transport;
     size_t cold_bytes; /* touched before every trial, to evict the caches */
     int victim, background, rounds, samples;
     size_t background_bytes;
     const char *victims;
     double seconds;
+    int slice_us, owner_us; /* of the fair lock */
 
     /* This rank's counts in the timed trials of the current record. */
     int now; /* iterations of the current record */
@@ -88,7 +89,8 @@ void hopbyte_congestion_run(struct hopbyte_probe *probe);
 void hopbyte_background_run(struct hopbyte_probe *probe);
 
 /* Words of the choices, for records. */
-extern const char hopbyte_rate_patterns[], hopbyte_rma_operations[], hopbyte_victim_kinds[], hopbyte_background_kinds[];
+extern const char hopbyte_rate_patterns[], hopbyte_rma_operations[], hopbyte_victim_kinds[], hopbyte_background_kinds[],
+    hopbyte_transports[];
 /* Word `index` of a list joined by |, in the caller's buffer. */
 const char *hopbyte_choice_word(const char *choices, int index, char *word, size_t room);
 

@@ -1,10 +1,14 @@
-/* Latency of several threads per rank, each with its own partner thread (paper 004, IV.E), and their fairness. */
+/* Latency of several threads per rank, each with its own partner thread (paper 004, IV.E), and their fairness: by
+ * messages, or by puts with signals (paper 004, VII.B). */
+#include "hopbyte_notify.h"
 #include "probe.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
+const char hopbyte_transports[] = "messages|notified";
+enum { MESSAGES, NOTIFIED };
 enum { TAG_DATA = 1, THREADS_MOST = 1024 };
 
 struct team;
@@ -14,6 +18,7 @@ struct worker {
     int number;
     unsigned char *out, *in;
     double seconds; /* from the common start to this thread's last arrival */
+    uint64_t signals; /* that have come */
 };
 
 struct team {
@@ -21,24 +26,43 @@ struct team {
     size_t bytes;
     pthread_barrier_t start;
     struct worker *workers;
+    size_t room; /* notified: bytes of a thread in the window */
+    hopbyte_notify_t notify;
     int records;        /* timed trials of the current record */
     double jain, ratio; /* sums over them */
 };
 
+static void data_send(struct worker *w, int other) {
+    struct team *team = w->team;
+    if (team->notify)
+        hopbyte_notify_put_signal(team->notify, w->out, (MPI_Aint)team->bytes, other,
+                                  (MPI_Aint)((size_t)w->number * team->room), w->number, 1);
+    else
+        MPI_Send(w->out, (int)team->bytes, MPI_BYTE, other, TAG_DATA + w->number, team->probe->world.comm);
+}
+
+static void data_receive(struct worker *w, int other) {
+    struct team *team = w->team;
+    if (team->notify)
+        hopbyte_notify_wait(team->notify, w->number, ++w->signals, NULL);
+    else
+        MPI_Recv(w->in, (int)team->bytes, MPI_BYTE, other, TAG_DATA + w->number, team->probe->world.comm,
+                 MPI_STATUS_IGNORE);
+}
+
 static void *worker_run(void *argument) {
     struct worker *w = argument;
     struct hopbyte_probe *probe = w->team->probe;
-    int other = hopbyte_pair_other(probe), count = (int)w->team->bytes, tag = TAG_DATA + w->number;
+    int other = hopbyte_pair_other(probe);
     bool first = hopbyte_pair_first(probe);
-    MPI_Comm comm = probe->world.comm;
     pthread_barrier_wait(&w->team->start);
     double start = MPI_Wtime();
     for (int i = 0; i < probe->now; i++) {
         if (first)
-            MPI_Send(w->out, count, MPI_BYTE, other, tag, comm);
-        MPI_Recv(w->in, count, MPI_BYTE, other, tag, comm, MPI_STATUS_IGNORE);
+            data_send(w, other);
+        data_receive(w, other);
         if (!first)
-            MPI_Send(w->out, count, MPI_BYTE, other, tag, comm);
+            data_send(w, other);
     }
     w->seconds = MPI_Wtime() - start;
     return NULL;
@@ -104,6 +128,9 @@ static void threads_record(struct hopbyte_probe *probe, struct team *team, size_
     hopbyte_probe_record(probe, &record, bytes);
     hopbyte_record_whole(&record, "pairs", probe->pairs, NULL);
     hopbyte_record_whole(&record, "threads", probe->threads, "threads");
+    char word[16];
+    hopbyte_record_text(&record, "transport", hopbyte_choice_word(hopbyte_transports, probe->transport, word, sizeof word),
+                        "transport");
     hopbyte_record_whole(&record, "iterations", probe->now, "iterations");
     hopbyte_record_summary(&record, &result->typical);
     hopbyte_record_number(&record, "jain_index", sum[0] / sum[2], "Jain", 1);
@@ -121,13 +148,19 @@ void hopbyte_threads_run(struct hopbyte_probe *probe) {
     hopbyte_pairs_settle(probe, 1);
     struct team team = {.probe = probe};
     size_t largest = hopbyte_probe_largest(probe);
+    unsigned char *window = NULL;
     team.workers = hopbyte_memory((size_t)probe->threads * sizeof *team.workers, "threads");
+    team.room = (largest + 63) / 64 * 64;
+    if (probe->transport == NOTIFIED)
+        hopbyte_notify_create((MPI_Aint)(team.room * (size_t)probe->threads), probe->threads, MPI_INFO_NULL,
+                              probe->world.comm, &window, &team.notify);
     pthread_barrier_init(&team.start, NULL, (unsigned)probe->threads);
     for (int t = 0; t < probe->threads; t++)
-        team.workers[t] = (struct worker){.team = &team,
-                                          .number = t,
-                                          .out = hopbyte_memory(largest, "messages"),
-                                          .in = hopbyte_memory(largest, "messages")};
+        team.workers[t] =
+            (struct worker){.team = &team,
+                            .number = t,
+                            .out = hopbyte_memory(largest, "messages"),
+                            .in = window ? window + (size_t)t * team.room : hopbyte_memory(largest, "messages")};
     for (int i = 0; i < probe->sizes.count; i++) {
         struct hopbyte_result result;
         hopbyte_trials_run(probe, threads_trial, &team, probe->sizes.bytes[i], &result);
@@ -135,8 +168,11 @@ void hopbyte_threads_run(struct hopbyte_probe *probe) {
     }
     for (int t = 0; t < probe->threads; t++) {
         free(team.workers[t].out);
-        free(team.workers[t].in);
+        if (!window)
+            free(team.workers[t].in);
     }
+    if (window)
+        hopbyte_notify_free(&team.notify);
     pthread_barrier_destroy(&team.start);
     free(team.workers);
 }

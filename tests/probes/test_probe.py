@@ -84,9 +84,11 @@ def test_collectives(mpi: Mpi, verb: str, blocks: int) -> None:
 
 
 @pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.flavour)
-def test_threads(mpi: Mpi) -> None:
-    for r in probe(mpi, 4, "threads", *sizes(*SIZES), *FIXED, "--threads", 3, "--pairs", 2):
-        assert (r["threads"], r["pairs"]) == (3, 2)
+@pytest.mark.parametrize("transport", ["messages", "notified"])
+def test_threads(mpi: Mpi, transport: str) -> None:
+    options = ["--threads", 3, "--pairs", 2, "--transport", transport]
+    for r in probe(mpi, 4, "threads", *sizes(*SIZES), *FIXED, *options):
+        assert (r["threads"], r["pairs"], r["transport"]) == (3, 2, transport)
         assert r["messages"] == 2 * OPERATIONS * 3 * 2
         assert r["checked_bytes"] == 2 * 2 * 3 * 2 * r["bytes"]
         assert 1 / 3 <= r["jain_index"] <= 1 + 1e-9
@@ -168,8 +170,8 @@ def test_table_has_the_figures_of_json() -> None:
 
 @pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
 @pytest.mark.parametrize("verb", ["latency", "multi-latency", "bandwidth", "bidirectional", "rate", "bcast", "alltoall",
-                                  "allreduce", "threads", "rma --operation put", "rma --operation get",
-                                  "congestion --victim latency --victims 0,1"])
+                                  "allreduce", "threads", "threads --transport notified", "rma --operation put",
+                                  "rma --operation get", "congestion --victim latency --victims 0,1"])
 def test_damage_is_seen(mpi: Mpi, verb: str) -> None:
     """Corrupted messages give exit code 1 and a count of wrong bytes."""
     name, *more = verb.split()

@@ -21,6 +21,7 @@ Triple = tuple[int, int, int]
 SMALL = {"minighost": ["--cells", "4,3,5", "--steps", "4", "--variables", "3"],
          "spmv": ["--cells", "2,3,2", "--unknowns", "3", "--iterations", "25", "--verify", "full"],
          "sweep": ["--cells", "3,4,7", "--angles", "3", "--chunk", "2", "--iterations", "2"],
+         "patches": ["--cells", "3,2,4", "--patches", "2,1,2", "--steps", "4", "--variables", "3"],
          "halo_allreduce": ["--cells", "4,3,5", "--iterations", "40", "--solves", "2"]}
 
 
@@ -269,6 +270,50 @@ def test_sweep(mpi: Mpi, grid: Triple, chunk: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
+@pytest.mark.parametrize(("grid", "periodic"), [((2, 1, 3), False), ((1, 3, 2), True), ((6, 1, 1), True)])
+def test_patches(mpi: Mpi, grid: Triple, periodic: bool, tmp_path: Path) -> None:
+    """Faces between ranks only; those between patches of a rank pass through memory."""
+    traffic, cells, patches, variables = tmp_path / "traffic.csv", (3, 2, 4), (2, 1, 2), 3
+    flags = ["--periodic"] if periodic else []
+    last = total(mpi, 6, "patches", "--grid", triple(grid), "--cells", triple(cells), "--patches", triple(patches),
+                 "--variables", variables, "--steps", 5, "--threads", 2, "--traffic", traffic, *flags)
+    number = [patches[(d + 1) % 3] * patches[(d + 2) % 3] for d in range(3)]
+    faces = [8 * variables * cells[(d + 1) % 3] * cells[(d + 2) % 3] * number[d] for d in range(3)]
+    between = {key: [p for p in found if p[0] != p[1]] for key, found in neighbours(grid, periodic).items()}
+    assert last["messages"] == 5 * sum(number[d] * len(p) for (d, _), p in between.items())
+    assert last["bytes"] == 5 * sum(faces[d] * len(p) for (d, _), p in between.items())
+    expected = expected_traffic(grid, periodic, (faces[0], faces[1], faces[2]))
+    assert {k: b for k, (b, _) in read_traffic(traffic).items()} == {k: b for k, (b, _) in expected.items()}
+
+
+@pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.flavour)
+@pytest.mark.parametrize(("proxy", "shapes"), [
+    ("sweep", [(1, "--cells 8,6,7"), (4, "--cells 4,3,7"), (6, "--cells 4,2,7 --grid 2,3,1")]),
+    ("patches", [(1, "--cells 3,2,2 --patches 4,2,6"), (4, "--cells 3,2,2 --patches 2,1,6"),
+                 (4, "--cells 6,4,2 --patches 1,1,3 --grid 2,1,2")]),
+])
+def test_both_transports_have_one_checksum(mpi: Mpi, proxy: str, shapes: list[tuple[int, str]]) -> None:
+    """Messages and notified puts, with one thread and three, on one grid in any division: the same sum."""
+    common = ["--groups", 5, "--angles", 3, "--chunk", 2, "--iterations", 3] if proxy == "sweep" else ["--steps", 7]
+    sums, counts = set(), Counter()
+    for ranks, words in shapes:
+        for threads, transport in itertools.product((1, 3), ("messages", "notified")):
+            last = total(mpi, ranks, proxy, *common, *words.split(), "--threads", threads, "--transport", transport)
+            assert (last["threads"], last["transport"]) == (threads, transport)
+            sums.add(last["checksum"])
+            counts[ranks, words, last["messages"], last["bytes"]] += 1
+    assert len(sums) == 1 and set(counts.values()) == {4}, (sums, counts)
+
+
+@pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
+@pytest.mark.parametrize("proxy", ["sweep", "patches"])
+def test_damage_of_a_put_is_seen(mpi: Mpi, proxy: str) -> None:
+    result = run(mpi, 4, proxy, *SMALL[proxy], "--transport", "notified", "--json",
+                 environment={"LD_PRELOAD": str(mpi.program("libcorrupt.so")), "HOPBYTE_CORRUPT_FROM": "15"}).ended(1)
+    assert result.records()[-1]["wrong_values"] > 0
+
+
+@pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
 def test_halo_allreduce(mpi: Mpi, tmp_path: Path) -> None:
     traffic = tmp_path / "traffic.csv"
     last = total(mpi, 8, "halo_allreduce", "--grid", "2,4,1", "--cells", "5,4,3", "--iterations", 45, "--solves", 2,
@@ -298,6 +343,10 @@ def test_damage_is_seen(mpi: Mpi, proxy: str) -> None:
     (["spmv", "--cells", "900,900,900"], "rows a block, expected at most 28 million"),
     (["sweep", "--grid", "1,1,3"], "found several blocks along Z"),
     (["sweep", "--periodic"], "found --periodic, expected an open grid"),
+    (["sweep", "--threads", "2"], "found 1 groups for 2 threads, expected one or more per thread"),
+    (["sweep", "--transport", "puts"], "--transport: found 'puts', expected one of messages|notified"),
+    (["patches", "--threads", "9"], "found 9 threads, expected at most the 8 patches of a rank"),
+    (["patches", "--patches", "20,20,20"], "8e+03 patches a rank, expected at most 1e9, 1e8 and 5000"),
     (["halo_allreduce", "--iterations", "3"], "--iterations: found '3', expected a whole number from 12"),
 ])
 def test_bad_input(words: list[str], message: str) -> None:

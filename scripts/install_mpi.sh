@@ -5,6 +5,11 @@
 set -e
 prefix=$1
 here=$(dirname "$0")/..
+# For doctor --memory; a C compiler is enough.
+if command -v gcc >/dev/null; then
+  make -s -C "$here/mpi" doctor
+  install -D -m 755 "$here/build/mpi/hopbyte-memory" "$prefix/libexec/hopbyte/hopbyte-memory"
+fi
 for part in mpi probes; do
   status=0
   make -s -C "$here/$part" all || status=$?
@@ -18,7 +23,6 @@ done
 for library in "$here"/build/mpi/*.so; do
   install -D -m 755 "$library" "$prefix/lib/hopbyte/$(basename "$library")"
 done
-install -D -m 755 "$here/build/mpi/hopbyte-memory" "$prefix/libexec/hopbyte/hopbyte-memory"
 for header in "$here"/mpi/include/*.h; do
   install -D -m 644 "$header" "$prefix/include/hopbyte/$(basename "$header")"
 done

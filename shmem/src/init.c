@@ -154,25 +154,23 @@ static void settings_read(void)
 }
 
 /* The symmetric heap must hold the program's data and the library's own. The number of PEs is not known
- * before the start; 10^5 of them take 17 MB. */
+ * before the start; 10^5 of them take 17 MB. Libraries know one or two of the names (Open MPI 4.1 not the standard's), so
+ * all are set; their defaults are 64 MB to 256 MB. */
 static void heap_grow(void)
 {
-    uint64_t more = channel_symmetric_bytes(1 << 14, hopbyte_shmem.stage_bytes) + partition_symmetric_bytes(), has = 0;
     static const char *const names[] = {"SHMEM_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_HEAP_SIZE", "SMA_SYMMETRIC_SIZE"};
+    uint64_t more = channel_symmetric_bytes(1 << 14, hopbyte_shmem.stage_bytes) + partition_symmetric_bytes();
+    uint64_t usual = (uint64_t)256 << 20;
     bool found = false;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 2; i >= 0; i--)
+        found |= getenv(names[i]) && settings_bytes(getenv(names[i]), &usual);
+    for (int i = 0; i < 3 && (found || more > 16 << 20); i++) {
         char text[32];
-        if (!getenv(names[i]) || !settings_bytes(getenv(names[i]), &has))
+        uint64_t has = usual;
+        if (getenv(names[i]) && !settings_bytes(getenv(names[i]), &has))
             continue;
-        found = true;
         snprintf(text, sizeof text, "%llu", (unsigned long long)(has + more));
         setenv(names[i], text, 1);
-    }
-    /* Libraries have defaults of 64 MB to 256 MB. */
-    if (!found && more > 16 << 20) {
-        char text[32];
-        snprintf(text, sizeof text, "%llu", (unsigned long long)(((uint64_t)256 << 20) + more));
-        setenv("SHMEM_SYMMETRIC_SIZE", text, 1);
     }
 }
 

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import ABI, BUILD, MPICH, MPICH4, OMPI, OMPI5, Mpi, Result, launch, run_command
+from hugepages import PLENTY, huge_pages
 
 EVERY = [OMPI, OMPI5, MPICH4, MPICH, ABI]
 each_mpi = pytest.mark.parametrize("mpi", EVERY, ids=lambda mpi: mpi.name)
 two_mpis = pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda mpi: mpi.name)
 BYTES = 10_000_000
 PAGES = (BYTES + 4095) // 4096
-PLENTY = 200  # MPI libraries take huge pages for themselves where there are any
-HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
-
-
-@contextmanager
-def huge_pages(count: int) -> Iterator[None]:
-    """Reserves huge pages of 2 MB; other tests that do so wait."""
-    if not os.access(HUGE, os.W_OK):
-        pytest.skip("huge pages can be reserved by root on hosts that have them of 2 MB")
-    with (BUILD / "huge.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        before = HUGE.read_text()
-        HUGE.write_text(str(count))
-        try:
-            if int(HUGE.read_text()) < count:
-                pytest.skip(f"the host has no {count} huge pages of 2 MB")
-            yield
-        finally:
-            HUGE.write_text(before)
 
 
 def run_memory(mpi: Mpi, folder: Path, call: str, size: int, *keys: str, ranks: int = 2, **environment: str) -> Result:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import BUILD, FULL, OMPI, OMPI_OPTIONS, Result, Shmem, run_command
+from hugepages import PLENTY, huge_pages
 from numa_vm import in_vm, run_in_vm
 
 ONE = "SHMEM_SYMMETRIC_PARTITION1"
@@ -44,11 +45,30 @@ def test_any_order_of_allocation(shmem: Shmem, pes: int) -> None:
     assert run_partition(shmem, pes, "churn", **{ONE: "size=1M"}).ok().out.count("reached") == pes
 
 
+@pytest.mark.parametrize("heap", ["", "SHMEM_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_HEAP_SIZE"])
+def test_the_heap_grows_by_the_partitions(shmem: Shmem, heap: str) -> None:
+    """300 MB, more than the usual heap; whichever of the names for its size the library knows."""
+    settings = {ONE: "size=300M", **({heap: "16M"} if heap else {})}
+    assert "reached" in run_partition(shmem, 1, "use", 1, 250_000_000, **settings).ok().out
+
+
 @pytest.mark.parametrize("segment", ["mmap", "sysv"])
 def test_heaps_that_other_pes_cannot_map(segment: str) -> None:
     """Open MPI then emulates puts and gets by messages, which need progress while a PE waits for another."""
     settings = {"OMPI_MCA_sshmem": segment, "OMPI_MCA_sshmem_sysv_use_hp": "0", ONE: "size=1M"}
     run_partition(OMPI, 3, "churn", SHMEM_SYMMETRIC_SIZE="32M", **settings).ok()
+
+
+def test_reserved_huge_pages_of_the_librarys_heap() -> None:
+    """Mandatory 2 MB pages: refused on Open MPI's usual heap, delivered on its heap of huge pages."""
+    settings = {ONE: "size=4M:pgsize=2M:kind=DDR:policy=M", "SHMEM_SYMMETRIC_SIZE": "16M"}
+    result = run_partition(OMPI, 2, "use", 1, 3_000_000, **settings)
+    if "off for shared memory here" in result.err:
+        assert result.code not in (0, None) and "4.0 MiB not in pages of 2M" in result.err
+    with huge_pages(PLENTY):
+        settings |= {"OMPI_MCA_sshmem": "sysv", "OMPI_MCA_sshmem_sysv_use_hp": "1"}
+        out = run_partition(OMPI, 2, "use", 1, 3_000_000, **settings).ok().out
+        assert out.count("partition 1 policy=bind:0 N0=2 kernelpagesize_kB=2048") == 2, out
 
 
 def test_a_full_partition(shmem: Shmem) -> None:

@@ -5,6 +5,7 @@ use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Distance between disconnected routers.
 const FAR: u16 = u16::MAX;
@@ -17,8 +18,10 @@ pub struct MinimalPaths {
     routers: usize,
     /// Hops to each destination router, destination-major.
     distance: Vec<u16>,
-    /// Links in service by sending router, with the receiving one, in its order; those of router r begin at `begins[r]`.
-    direct: Vec<(RouterId, LinkId)>,
+    /// Links between routers, in service or not, with their receivers: those of router r are
+    /// `begins[r]..begins[r + 1]`, in the order of the router's links and by receiver.
+    links: Vec<(RouterId, LinkId)>,
+    sorted: Vec<(RouterId, LinkId)>,
     begins: Vec<u32>,
 }
 
@@ -60,22 +63,38 @@ impl MinimalPaths {
                 }
             },
         );
-        let (direct, begins) = direct(fabric);
+        let (links, begins) = links(fabric);
+        let mut sorted = links.clone();
+        for range in begins.windows(2) {
+            let range = range[0] as usize..range[1] as usize;
+            sorted[range].sort_by_key(|&(next, _)| next);
+        }
         Self {
             routers: n,
             distance,
-            direct,
+            links,
+            sorted,
             begins,
         }
     }
 
-    /// The links from a router to a neighbour, in the order of the router's links.
-    fn between(&self, at: RouterId, to: RouterId) -> &[(RouterId, LinkId)] {
-        let (begin, end) = (self.begins[at.index()], self.begins[at.index() + 1]);
-        let all = &self.direct[begin as usize..end as usize];
+    /// Positions of a router's links.
+    fn range(&self, at: RouterId) -> Range<usize> {
+        self.begins[at.index()] as usize..self.begins[at.index() + 1] as usize
+    }
+
+    /// The links in service from a router to a neighbour, in the order of the router's links.
+    fn between<'a>(
+        &'a self,
+        fabric: &'a Fabric,
+        at: RouterId,
+        to: RouterId,
+    ) -> impl Iterator<Item = LinkId> + Clone + 'a {
+        let all = &self.sorted[self.range(at)];
         let begin = all.partition_point(|&(next, _)| next < to);
         let count = all[begin..].partition_point(|&(next, _)| next == to);
-        &all[begin..begin + count]
+        let links = all[begin..begin + count].iter().map(|&(_, link)| link);
+        links.filter(|&link| fabric.link(link).is_up())
     }
 
     /// Hops between two routers, or `None` without a path.
@@ -92,20 +111,18 @@ impl MinimalPaths {
         at: RouterId,
         to: RouterId,
     ) -> impl Iterator<Item = (LinkId, RouterId)> + Clone + 'a {
-        let here = self.distance(at, to);
-        fabric
-            .links_from(at)
-            .iter()
-            .filter_map(move |&l| match fabric.link(l).to {
-                End::Router(next)
-                    if fabric.link(l).is_up()
-                        && self.distance(next, to).map(|d| d + 1) == here
-                        && here.is_some() =>
-                {
-                    Some((l, next))
-                }
-                _ => None,
+        let row = &self.distance[to.index() * self.routers..][..self.routers];
+        // Never the distance of a router: `FAR` is none, and a router is not nearer to itself.
+        let wanted = match row[at.index()] {
+            FAR | 0 => None,
+            here => Some(here - 1),
+        };
+        let links = self.links[self.range(at)].iter();
+        links
+            .filter(move |(next, link)| {
+                Some(row[next.index()]) == wanted && fabric.link(*link).is_up()
             })
+            .map(|&(next, link)| (link, next))
     }
 
     /// The link with the lowest id among those on shortest paths.
@@ -158,7 +175,7 @@ impl MinimalPaths {
             // All routers of a layer are equally far from the end. The last hop, often the only one, needs no search.
             if self.distance(layer[0].0, to) == Some(1) {
                 for (at, share) in layer {
-                    let links = self.between(at, to).iter().map(|&(_, link)| link);
+                    let links = self.between(fabric, at, to);
                     let capacity = |link| fabric.link(link).capacity().0;
                     let total: f64 = links.clone().map(capacity).sum();
                     out.extend(links.map(|link| (link, share * (capacity(link) / total))));
@@ -186,19 +203,15 @@ impl MinimalPaths {
     }
 }
 
-/// Links in service between routers, sorted by sender and receiver, and the position of each sender's first.
-fn direct(fabric: &Fabric) -> (Vec<(RouterId, LinkId)>, Vec<u32>) {
+/// Links between routers by sender, with their receivers, and the position of each sender's first.
+fn links(fabric: &Fabric) -> (Vec<(RouterId, LinkId)>, Vec<u32>) {
     let (mut all, mut begins) = (Vec::new(), vec![0]);
     for at in fabric.router_ids() {
-        let begin = all.len();
         for &link in fabric.links_from(at) {
-            if let End::Router(next) = fabric.link(link).to
-                && fabric.link(link).is_up()
-            {
+            if let End::Router(next) = fabric.link(link).to {
                 all.push((next, link));
             }
         }
-        all[begin..].sort_by_key(|&(next, _)| next);
         begins.push(all.len() as u32);
     }
     (all, begins)

@@ -4,12 +4,17 @@ use super::{Paths, Prices};
 use crate::linear::Distances;
 use crate::problem::{MapError, Problem};
 use crate::schedule::Stop;
+use hopbyte_fabric::routing::Unroutable;
 use hopbyte_fabric::{Fabric, LinkId, Node, NodeId, RouterId, Routing};
+use rayon::prelude::*;
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// Maximum number of stored list entries (8 bytes each).
 const MAX_ENTRIES: usize = 1 << 27;
+
+/// Sources whose lists are made side by side.
+const SOURCES: usize = 64;
 
 /// Routes from which the memory of all is estimated.
 const SAMPLE: usize = 128;
@@ -32,6 +37,46 @@ pub(crate) struct StoredPaths {
     /// Shares of the links; empty if all are 1.
     shares: Vec<f32>,
     fabric_links: usize,
+}
+
+/// The lists of one source.
+#[derive(Default)]
+struct Lists {
+    links: Vec<u32>,
+    shares: Vec<f32>,
+    /// End of the list of every target.
+    ends: Vec<u32>,
+    dead: Vec<Unroutable>,
+}
+
+impl Lists {
+    fn of(problem: &Problem<'_>, nodes: &[NodeId], source: NodeId, targets: &[NodeId]) -> Self {
+        let mut lists = Self::default();
+        let mut shares = Vec::new();
+        for &to in targets {
+            shares.clear();
+            // A place has no route to itself; another place on its router needs the list.
+            let from = if source == to {
+                neighbour(problem, nodes, to).unwrap_or(source)
+            } else {
+                source
+            };
+            let routed = problem
+                .routing
+                .shares(problem.fabric, from, to, &mut shares);
+            lists.dead.extend(routed.err());
+            let own = [
+                problem.fabric.node(from).inject,
+                problem.fabric.node(to).eject,
+            ];
+            for &(link, share) in shares.iter().filter(|step| !own.contains(&step.0)) {
+                lists.links.push(link.0);
+                lists.shares.push(share as f32);
+            }
+            lists.ends.push(lists.links.len() as u32);
+        }
+        lists
+    }
 }
 
 impl StoredPaths {
@@ -62,40 +107,24 @@ impl StoredPaths {
             fabric_links: problem.fabric.links().len(),
         };
         let mut dead = Vec::new();
-        let mut shares = Vec::new();
-        for &from in sources {
+        for sources in sources.chunks(SOURCES) {
             if stop.is_set() {
                 return Ok(None);
             }
-            for &to in targets {
-                shares.clear();
-                // A place has no route to itself; another place on its router needs the list.
-                let from = if from == to {
-                    neighbour(problem, nodes, to).unwrap_or(from)
-                } else {
-                    from
-                };
-                match problem
-                    .routing
-                    .shares(problem.fabric, from, to, &mut shares)
-                {
-                    Ok(()) => {}
-                    Err(error) => dead.push(error),
-                }
-                let ends = [
-                    problem.fabric.node(from).inject,
-                    problem.fabric.node(to).eject,
-                ];
-                for &(link, share) in shares.iter().filter(|step| !ends.contains(&step.0)) {
-                    paths.links.push(link.0);
-                    paths.shares.push(share as f32);
-                }
+            let lists = |&from: &NodeId| Lists::of(problem, nodes, from, targets);
+            let all: Vec<Lists> = sources.par_iter().map(lists).collect();
+            for mut of in all {
+                paths.links.append(&mut of.links);
+                paths.shares.append(&mut of.shares);
                 if paths.links.len() > MAX_ENTRIES {
-                    return Err(too_large(problem, sources));
+                    return Err(too_large(problem, &ends.sources));
                 }
-                paths.offsets.push(paths.links.len() as u32);
+                let begin = *paths.offsets.last().unwrap_or(&0);
+                paths.offsets.extend(of.ends.iter().map(|end| begin + end));
+                dead.append(&mut of.dead);
             }
         }
+        let mut shares = Vec::new();
         if ends.to_routers {
             // The links of nodes that stand for no router were not looked at.
             for &to in nodes {

@@ -21,8 +21,13 @@ INTERNAL = {
 }  # fmt: skip
 # Printed by verbs that need an MPI, root or a server: without a schema so far.
 ELSEWHERE = {
-    "hopbyte.ability/1", "hopbyte.demo.lab/1", "hopbyte.lab.background/1", "hopbyte.lab.counters/1", "hopbyte.record/1", "hopbyte.serving/1",
-}  # fmt: skip
+    "hopbyte.ability/1",
+    "hopbyte.demo.lab/1",
+    "hopbyte.lab.background/1",
+    "hopbyte.lab.counters/1",
+    "hopbyte.record/1",
+    "hopbyte.serving/1",
+}
 
 
 def closed(schema: Any) -> Any:

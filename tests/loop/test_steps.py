@@ -219,6 +219,18 @@ def test_the_exit_code_and_the_signals_are_the_jobs(site: Site) -> None:
     assert child.wait(timeout=20) == 5
 
 
+def test_torchrun_runs_as_it_is(site: Site) -> None:
+    """Its exit code and output; the remark names the command that gives the node ranks."""
+    torchrun = site.folder / "torchrun"
+    torchrun.write_text('#!/bin/sh\necho "$@"\nexit 9\n')
+    torchrun.chmod(0o755)
+    line = [str(hopbyte_binary()), "run", "--", "./torchrun", "--nnodes=4", "--node-rank=0", "train.py"]
+    environment = {**os.environ, "SLURM_JOB_NODELIST": "n[1-4]"}
+    done = subprocess.run(line, cwd=site.folder, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (9, "--nnodes=4 --node-rank=0 train.py\n")
+    assert "launched unchanged: torchrun" in done.stderr and "--emit torchrun" in done.stderr
+
+
 FLUX = """#!/bin/sh
 [ "$1 $2" = "getattr hostlist" ] && { echo 'n[0-1]-[0-1]'; exit; }
 [ "$1" = run ] || exit 64

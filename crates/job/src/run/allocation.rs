@@ -145,6 +145,11 @@ impl Shape {
         let launcher = Path::new(&texts[0]).file_name();
         let is_srun = launcher.is_some_and(|n| n == "srun");
         shape.is_flux = launcher.is_some_and(|n| n == "flux");
+        if texts.iter().any(|w| is_torchrun(w)) {
+            refuse!(
+                "torchrun numbers its hosts itself; `hopbyte map PLAN --emit torchrun` gives their node ranks"
+            );
+        }
         let mut i = 1;
         if shape.is_flux {
             if texts.get(1).is_none_or(|verb| verb != "run") {
@@ -243,6 +248,12 @@ impl Shape {
         let each = self.ranks.unwrap_or(count).div_ceil(count.max(1));
         Ok(names.into_iter().map(|name| (name, each)).collect())
     }
+}
+
+/// Whether a word starts PyTorch's launcher, as a program or as a module.
+fn is_torchrun(word: &str) -> bool {
+    let name = Path::new(word).file_name().and_then(|n| n.to_str());
+    name == Some("torchrun") || word == "torch.distributed.run"
 }
 
 /// The hosts of the Flux instance that this process belongs to.
@@ -431,6 +442,19 @@ mod tests {
         assert_eq!(of("flux run -n6 sh", "n1").unwrap().0, Some(6));
         assert!(of("flux run -N 2 -n 4 sh", "n[1-4]").is_err());
         assert!(of("flux submit -n 4 sh", "n[1-4]").is_err());
+    }
+
+    #[test]
+    fn torchrun_is_told_where_its_order_comes_from() {
+        for line in [
+            "torchrun --nnodes 4 train.py",
+            "srun /opt/bin/torchrun train.py",
+            "python3 -m torch.distributed.run train.py",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            let error = Shape::of(&words, &|_| None).unwrap_err().to_string();
+            assert!(error.contains("--emit torchrun"), "{error}");
+        }
     }
 
     #[test]

@@ -23,11 +23,12 @@ def huge_pages(count: int) -> Iterator[None]:
         pytest.skip("huge pages can be reserved by root, on hosts that have them of 2 MB")
     with (ROOT / "build/hugepages.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        before = NUMBER.read_text()
+        # Pages still in use when their number was lowered count as surplus, and go by themselves.
+        before = int(NUMBER.read_text()) - int(NUMBER.with_name("surplus_hugepages").read_text())
         NUMBER.write_text(str(count))
         try:
             if int(NUMBER.read_text()) < count:
                 pytest.skip(f"the host has no {count} huge pages of 2 MB")
             yield
         finally:
-            NUMBER.write_text(before)
+            NUMBER.write_text(str(before))

@@ -119,6 +119,12 @@ void partition_settings_read(void)
             partition_add(name, name + stem, *entry + length + 1);
         }
     qsort(partitions, (size_t)count, sizeof *partitions, by_id);
+    /* A library that grows its heap beyond the memory would take all of it. */
+    char asked[32], has[32];
+    uint64_t room = count ? mem_room_process(&machine) : 0;
+    if (count && partition_symmetric_bytes() > room)
+        shmem_fail("partitions: %s asked for, %s left to this process by the machine and its control groups",
+                   mem_bytes_text(partition_symmetric_bytes(), asked), mem_bytes_text(room, has));
 }
 
 size_t partition_symmetric_bytes(void)

@@ -18,7 +18,6 @@ STYLE = """<style>
 .hb .grid{stroke:#e1e5ea;stroke-width:1}
 .hb .line{fill:none;stroke-width:1.8;stroke-linejoin:round}
 .hb .range{stroke-width:1;opacity:.45}
-@media (prefers-color-scheme:dark){.hb .ground{fill:#fff}}
 </style>"""
 LEFT, TOP, WIDTH, HEIGHT, SIDE = 62, 56, 400, 250, 290
 Point = tuple[float, float, float, float]  # x, y, low, high

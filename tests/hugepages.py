@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from program import ROOT
 
 NUMBER = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")

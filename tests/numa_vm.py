@@ -1,7 +1,8 @@
 """A virtual machine with three NUMA nodes: two with a CPU each and one without, which has four times their bandwidth.
 
-QEMU emulates it on any host, without KVM. Debian's cloud kernel runs a script of the test on files of this host; node 2 has
-256 MB. Needs qemu-system-x86, busybox-static, cpio and the kernel's package, from which only the kernel is taken."""
+QEMU emulates it on any host, without KVM. Debian's cloud kernel runs a script of the test on files of this host; node
+2 has 256 MB. Needs qemu-system-x86, busybox-static, cpio and the kernel's package, of which only the kernel is taken.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from program import ROOT
 
 FULL = os.environ.get("HOPBYTE_TEST_FULL", "") not in ("", "0")
@@ -92,7 +92,8 @@ def pack(folder: Path, files: list[Path], cases: dict[str, str]) -> Path:
             shutil.copy(file, target)
     (tree / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     (tree / "etc/hosts").write_text("127.0.0.1 localhost numavm\n")
-    text = "".join(f"echo; echo '=== {name}'\n( {script}\n) 2>&1\necho \"=== code $?\"\n" for name, script in cases.items())
+    case = "echo; echo '=== {}'\n( {}\n) 2>&1\necho \"=== code $?\"\n"
+    text = "".join(case.format(name, script) for name, script in cases.items())
     (tree / "cases").write_text(text)
     (tree / "init").write_text(INIT)
     (tree / "init").chmod(0o755)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hugepages import PLENTY, huge_pages
 
 from harness import ABI, BUILD, MPICH, MPICH4, OMPI, OMPI5, Mpi, Result, launch, run_command
-from hugepages import PLENTY, huge_pages
 
 EVERY = [OMPI, OMPI5, MPICH4, MPICH, ABI]
 each_mpi = pytest.mark.parametrize("mpi", EVERY, ids=lambda mpi: mpi.name)

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
+from numa_vm import in_vm, run_in_vm
 
 from harness import BUILD, MPICH, MPICH5, OMPI, Mpi
-from numa_vm import in_vm, run_in_vm
 
 HBM = "MPICH_ALLOC_MEM_AFFINITY=HBM"
 MANDATORY = f"{HBM} MPICH_ALLOC_MEM_POLICY=M"

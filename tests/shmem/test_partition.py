@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-
-from harness import BUILD, FULL, OMPI, OMPI_OPTIONS, Result, Shmem, run_command
 from hugepages import PLENTY, huge_pages
 from numa_vm import in_vm, run_in_vm
+
+from harness import BUILD, FULL, OMPI, OMPI_OPTIONS, Result, Shmem, run_command
 
 ONE = "SHMEM_SYMMETRIC_PARTITION1"
 TWO = "SHMEM_SYMMETRIC_PARTITION2"

@@ -12,7 +12,7 @@ import pytest
 from harness import ABI, BUILD, HERE, MPICH, MPICH4, OMPI, OMPI5, ROOT, Mpi, Result, launch
 
 EVERY = [OMPI, OMPI5, MPICH4, MPICH, ABI]
-# `make test-full`: as many rounds with every number of threads.
+# `make -C mpi test FULL=1`: as many rounds with every number of threads.
 FULL = os.environ.get("HOPBYTE_TEST_FULL", "") not in ("", "0")
 ROUNDS = 100_000
 THREADS = range(1, 9)

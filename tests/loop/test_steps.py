@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -203,12 +204,23 @@ def test_another_record_or_machine_is_decided_again(site: Site) -> None:
     assert next((site.folder / "state").glob("*/decision")).read_text() != decided
 
 
+@pytest.fixture
+def signals_are_heard() -> Iterator[None]:
+    """A shell's background jobs ignore SIGINT, and those of nohup SIGHUP; children inherit that."""
+    heard = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in heard.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals_are_heard")
 def test_the_exit_code_and_the_signals_are_the_jobs(site: Site) -> None:
     app = site.folder / "app"
-    for signal in ("TERM", "INT", "HUP", "USR1"):
-        app.write_text(f"#!/bin/sh\nkill -{signal} $$\nsleep 5\n")
+    for name in ("TERM", "INT", "HUP", "USR1"):
+        app.write_text(f"#!/bin/sh\nkill -{name} $$\nsleep 5\n")
         done = site.run()
-        assert done.returncode < 0, signal
+        assert done.returncode < 0, name
     app.write_text("#!/bin/sh\ntrap 'exit 5' TERM\necho ready; while :; do sleep 0.05; done\n")
     child = subprocess.Popen(
         [str(hopbyte_binary()), "run", "--", *site.command()], cwd=site.folder, stdout=subprocess.PIPE,

@@ -13,6 +13,7 @@ use hopbyte_observe::counters::values::Values;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -89,6 +90,15 @@ impl Cluster {
         };
         let full = self.store.append(&closing, writer.close(&closing)).unwrap();
         self.introduced &= !full;
+    }
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

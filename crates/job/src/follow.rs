@@ -23,7 +23,7 @@ pub struct Files {
 
 /// Modification time, inode and size of a file. The kernel's file clock has a granularity of some milliseconds,
 /// so a replacement may have the same time.
-type Stamp = (SystemTime, u64, u64);
+pub type Stamp = (SystemTime, u64, u64);
 
 /// A change of the files.
 pub struct Change {
@@ -103,7 +103,8 @@ impl Change {
     }
 }
 
-fn stamp(file: &Path) -> Option<Stamp> {
+/// The present stamp of a file; `None` if it cannot be read.
+pub fn stamp(file: &Path) -> Option<Stamp> {
     let about = std::fs::metadata(file).ok()?;
     Some((about.modified().ok()?, about.ino(), about.len()))
 }

@@ -69,7 +69,7 @@ pub mod verify;
 
 pub use document::Document;
 pub use error::{JobError, Lacking, Result, causes, is_lacking, told};
-pub use follow::{Change, Files, unix};
+pub use follow::{Change, Files, Stamp, stamp, unix};
 pub use hopbyte_map::MAX_THREADS;
 pub use hopbyte_observe::Jobs;
 pub use inputs::{LinkReading, nodes, reading};

@@ -2,14 +2,13 @@
 
 use hopbyte_fabric::{Fabric, LinkId, LinkState};
 use hopbyte_job::attribution::{Attribution, ByJob};
-use hopbyte_job::{JobError, Machine, told};
+use hopbyte_job::{JobError, Machine, Stamp, stamp, told};
 use hopbyte_observe::{Jobs, read_jobs};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Pause between attributions: at least this long, and this many times the duration of the last one.
 const PAUSE: (Duration, u32) = (Duration::from_secs(1), 20);
@@ -26,7 +25,7 @@ pub struct Attributor {
 /// The list of jobs, read again when it changes.
 struct JobFile<'a> {
     path: &'a PathBuf,
-    stamp: Option<(SystemTime, u64, u64)>,
+    stamp: Option<Stamp>,
     jobs: Jobs,
     failure: String,
 }
@@ -101,8 +100,7 @@ impl Attributor {
 
 impl JobFile<'_> {
     fn look(&mut self, fabric: &Fabric, talk: &dyn Fn(&str)) {
-        let about = std::fs::metadata(self.path).ok();
-        let stamp = about.and_then(|a| Some((a.modified().ok()?, a.ino(), a.len())));
+        let stamp = stamp(self.path);
         if stamp.is_some() && stamp == self.stamp {
             return;
         }

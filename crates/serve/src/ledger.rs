@@ -10,7 +10,7 @@ use hopbyte_observe::Jobs;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 type Family = (&'static str, &'static str, fn(&LinkState) -> &Column);
@@ -79,15 +79,16 @@ const OTHER: &str = "(other jobs)";
 const UNEXPLAINED: &str = "(unexplained)";
 /// Time after which the series of a job that is no longer listed end.
 const ENDED: Duration = Duration::from_secs(600);
-/// Bytes of a sample without its labels, and of the labels' names and marks, at most.
+/// Bytes of a sample without its labels, at most.
 const SAMPLE_BYTES: usize = 80;
-const LABEL_BYTES: usize = 64;
 /// Series by job that may come between the question for room and the answer.
 const MORE_BYTES: usize = 1 << 20;
 
 /// Totals of every link since the start.
 pub struct Ledger<'a> {
     machine: &'a Machine,
+    /// Labels of every link, made at the first scrape.
+    labels: OnceLock<Vec<String>>,
     jobs: Option<Attributor>,
     kept: Mutex<Kept>,
 }
@@ -115,6 +116,7 @@ impl<'a> Ledger<'a> {
         let links = machine.fabric.links().len();
         Self {
             machine,
+            labels: OnceLock::new(),
             jobs: jobs.map(Attributor::new),
             kept: Mutex::new(Kept {
                 since: SystemTime::now()
@@ -130,6 +132,12 @@ impl<'a> Ledger<'a> {
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn labels(&self) -> &[String] {
+        let fabric = &self.machine.fabric;
+        let all = || fabric.link_ids().map(|link| labels(fabric, link)).collect();
+        self.labels.get_or_init(all)
     }
 
     /// Adds a reading. Totals without a window, such as the first reading of a file, are no increase.
@@ -188,32 +196,27 @@ impl<'a> Ledger<'a> {
 
     /// Bytes in memory of [`Ledger::text`], and bytes to ask for, since jobs may come in between.
     pub fn needs(&self, state: Option<&LinkState>) -> (usize, usize) {
-        let fabric = &self.machine.fabric;
-        let links = fabric.links().len();
-        let name = fabric
-            .link_ids()
-            .map(|l| 2 * fabric.link_name(l).len())
-            .max();
-        let labels = name.unwrap_or(0) + LABEL_BYTES;
+        let labels = self.labels();
+        let longest = labels.iter().map(String::len).max().unwrap_or(0);
         let kept = self.kept();
         let known = |totals: &Vec<f64>| totals.iter().filter(|v| !v.is_nan()).count();
         let totals: usize = kept.totals.iter().map(known).sum();
         let latest = state.map_or(0, |s| LATEST.iter().map(|f| f.2(s).known()).sum());
-        let samples = 2 * links + totals + latest + kept.by_job.bytes.len();
-        let needs = links * labels + samples * (labels + SAMPLE_BYTES);
+        let samples = 2 * labels.len() + totals + latest + kept.by_job.bytes.len();
+        let needs = samples * (longest + SAMPLE_BYTES);
         (needs, needs + needs / 4 + MORE_BYTES)
     }
 
     /// OpenMetrics text, without its end.
     pub fn text(&self, state: Option<&LinkState>) -> String {
         let fabric = &self.machine.fabric;
-        let labels: Vec<String> = fabric.link_ids().map(|link| labels(fabric, link)).collect();
+        let labels = self.labels();
         let mut out = String::with_capacity(self.needs(state).0);
         let mut family = |name: &str, counter: bool, help: &str, value: &dyn Fn(LinkId) -> f64| {
             let name = format!("hopbyte_link_{name}");
             let suffix = if counter { "_total" } else { "" };
             let mut begun = false;
-            for (link, labels) in fabric.link_ids().zip(&labels) {
+            for (link, labels) in fabric.link_ids().zip(labels) {
                 let value = value(link);
                 if value.is_nan() {
                     continue;
@@ -242,7 +245,7 @@ impl<'a> Ledger<'a> {
         for ((name, help, _), totals) in TOTALS.iter().zip(&kept.totals) {
             family(name, true, help, &|l| totals[l.index()]);
         }
-        kept.by_job.write(fabric, &mut out);
+        kept.by_job.write(labels, &mut out);
         kept.about(&mut out);
         out
     }
@@ -295,7 +298,7 @@ impl ByJob {
         *self.bytes.entry((link, job)).or_default() += bytes;
     }
 
-    fn write(&self, fabric: &Fabric, out: &mut String) {
+    fn write(&self, labels: &[String], out: &mut String) {
         if self.bytes.is_empty() {
             return;
         }
@@ -305,7 +308,7 @@ impl ByJob {
         let mut rows: Vec<_> = self.bytes.iter().collect();
         rows.sort_unstable_by(|a, b| a.0.cmp(b.0));
         for ((link, job), bytes) in rows {
-            let labels = labels(fabric, *link);
+            let labels = &labels[link.index()];
             let _ = writeln!(
                 out,
                 "{name}_total{{{labels},job=\"{}\"}} {bytes}",

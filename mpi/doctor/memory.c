@@ -14,7 +14,7 @@ static void node_row(const struct mem_machine *m, const struct mem_node *n)
     struct mem_mask mask = {0};
     mem_mask_add(&mask, n->id);
     printf(SCHEMA "\"row\":\"node\",\"node\":%d,\"kind\":\"%s\",\"reason\":", n->id, mem_kind_name(n->kind));
-    mem_json_text(stdout, n->reason);
+    hopbyte_json_text(stdout, n->reason);
     printf(",\"cpus\":%s,\"allowed\":%s,\"total_bytes\":%llu,\"free_bytes\":%llu,\"file_bytes\":%llu,"
            "\"bandwidth_mb_per_s\":%llu,\"latency_ns\":%llu,\"huge_pages\":[",
            n->cpus ? "true" : "false", n->allowed ? "true" : "false", (unsigned long long)n->total,
@@ -80,7 +80,7 @@ static void request_row(struct mem_machine *m, enum mem_kind kind, uint64_t page
     if (works)
         printf("null}\n");
     else
-        mem_json_text(stdout, error.text), printf("}\n");
+        hopbyte_json_text(stdout, error.text), printf("}\n");
 }
 
 int main(int count, char **words)

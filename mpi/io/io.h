@@ -107,8 +107,7 @@ void hopbyte_io_report(struct hopbyte_io_file *file, MPI_Info info);
 void hopbyte_io_picture(const char *folder, const struct hopbyte_io_file *file, const char *title,
                         const struct hopbyte_io_sums *rows);
 
-/* Appends text with `<`, `&` and quotes escaped for XML, or for JSON, with its quotes. */
+/* Appends text with `<`, `&` and quotes escaped for XML. */
 void hopbyte_io_xml(FILE *out, const char *text);
-void hopbyte_io_json(FILE *out, const char *text);
 
 #endif

@@ -4,6 +4,7 @@
  * call, a rank waits while another has file operations under way, between the first and the last of all ranks, in
  * the proportion in which the busiest rank has them; clocks are compared from the barrier before the call. The rest of
  * the unexplained time is exchange. */
+#include "../common/json.h"
 #include "../common/numbers.h"
 #include "io.h"
 
@@ -31,20 +32,6 @@ struct table {
     MPI_Info info;
     bool inferred;
 };
-
-void hopbyte_io_json(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            fprintf(out, "\\%c", *c);
-        else if (*c < 0x20)
-            fprintf(out, "\\u%04x", *c);
-        else
-            fputc(*c, out);
-    }
-    fputc('"', out);
-}
 
 /* Writes whole blocks of text, so that reports of files that close at once do not mix. */
 static void text_write(const char *path, const char *text, size_t length)
@@ -242,7 +229,7 @@ static void json_hints(FILE *out, MPI_Info info)
         if (!found)
             continue;
         fprintf(out, "%s\"%s\":", first ? "" : ",", hints[i]);
-        hopbyte_io_json(out, value);
+        hopbyte_json_text(out, value);
         first = false;
     }
     fprintf(out, "},");
@@ -252,7 +239,7 @@ static void json_part(FILE *out, const struct table *t, int part)
 {
     bool first = true;
     fprintf(out, "{\"schema\":\"hopbyte.io/1\",\"file\":");
-    hopbyte_io_json(out, t->file->name);
+    hopbyte_json_text(out, t->file->name);
     fprintf(out, ",\"kind\":\"%s\",\"ranks\":%d,\"calls\":%llu,\"waiting\":\"%s\",", part_keys[part], t->file->size,
             (unsigned long long)t->rows[0].calls, t->inferred ? "inferred" : "measured");
     json_hints(out, t->info);
@@ -266,7 +253,7 @@ static void json_part(FILE *out, const struct table *t, int part)
     for (int rank = 0; rank < t->file->size; rank++) {
         const struct hopbyte_io_sums *s = &t->rows[rank];
         fprintf(out, "%s{\"rank\":%d,\"host\":", rank ? "," : "", rank);
-        hopbyte_io_json(out, t->hosts[rank]);
+        hopbyte_json_text(out, t->hosts[rank]);
         fprintf(out, ",\"open_close_seconds\":%.9f,\"total_seconds\":%.9f", t->meta[rank], s->total);
         for (int i = 0; i < IO_PHASES; i++)
             fprintf(out, ",\"%s\":%.9f", hopbyte_io_phases[i].key, *(const double *)((const char *)s + hopbyte_io_phases[i].offset));

@@ -91,7 +91,7 @@ void mem_delivered_json(FILE *out, const struct mem_machine *machine, const stru
             (unsigned long long)d->elsewhere, (unsigned long long)d->smaller, (unsigned long long)d->absent,
             (unsigned long long)d->unknown);
     if (*d->reason)
-        mem_json_text(out, d->reason);
+        hopbyte_json_text(out, d->reason);
     else
         fprintf(out, "null");
 }

@@ -6,6 +6,8 @@
 #ifndef HOPBYTE_KINDS_H
 #define HOPBYTE_KINDS_H
 
+#include "../common/json.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -165,6 +167,5 @@ void mem_delivered_write(FILE *out, const struct mem_machine *machine, const str
 /* The same as members of a JSON object, without braces. */
 void mem_delivered_json(FILE *out, const struct mem_machine *machine, const struct mem_delivered *d);
 void mem_delivered_add(struct mem_delivered *sum, const struct mem_delivered *d);
-void mem_json_text(FILE *out, const char *text);
 
 #endif

@@ -168,17 +168,3 @@ const char *mem_page_text(uint64_t bytes, char *text)
     snprintf(text, 32, "%llu%.1s", (unsigned long long)bytes, unit ? &suffixes[unit - 1] : "");
     return text;
 }
-
-void mem_json_text(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            fprintf(out, "\\%c", *c);
-        else if (*c < 0x20)
-            fprintf(out, "\\u%04x", *c);
-        else
-            fputc(*c, out);
-    }
-    fputc('"', out);
-}

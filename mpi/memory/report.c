@@ -104,7 +104,7 @@ static void json_write(FILE *out, const struct entry *e, int rank, const char *h
 {
     char nodes[256];
     fprintf(out, "{\"schema\":\"hopbyte.memory/1\",\"rank\":%d,\"host\":", rank);
-    mem_json_text(out, host);
+    hopbyte_json_text(out, host);
     fprintf(out, ",\"call\":\"%s\",\"kind\":\"%s\"", memory_call_names[e->call],
             e->request.kind == MEM_LIST ? "nodes" : mem_kind_name(e->request.kind));
     if (e->request.kind == MEM_LIST)

@@ -196,7 +196,7 @@ static void report_write(FILE *out, const struct partition *p, bool json)
     gethostname(host, sizeof host - 1);
     if (json) {
         fprintf(out, "{\"schema\":\"hopbyte.memory/1\",\"rank\":%d,\"host\":", hopbyte_shmem.me);
-        mem_json_text(out, host);
+        hopbyte_json_text(out, host);
         fprintf(out, ",\"call\":\"shmem partition\",\"partition\":%d,\"kind\":\"%s\",", p->id,
                 p->request.kind == MEM_LIST ? "nodes" : mem_kind_name(p->request.kind));
         if (p->request.kind == MEM_LIST)

@@ -86,8 +86,10 @@ interrupts:
 	$(CARGO) build --release --locked -p hopbyte-cli
 	HOPBYTE_INTERRUPTS=all HOPBYTE=$(abspath $(HOPBYTE)) $(CARGO) test --locked -p hopbyte-cli --test interrupts -- --nocapture
 
-# Every fault of the store's tests, of which `make test-rust` tries a sample.
+# Every fault of the store's tests, of which `make test-rust` tries a sample. In memory: a disk takes some hundred times
+# as long for a hundred thousand small stores.
 .PHONY: faults
+faults: export TMPDIR := $(shell test -w /dev/shm && echo /dev/shm || echo /tmp)
 faults:
 	HOPBYTE_FAULTS=all $(CARGO) test --locked -p hopbyte-collect --test faults -- --nocapture
 

@@ -128,7 +128,7 @@ fn collector(options: &Options) -> Result<(), Box<dyn Error>> {
         bus: None,
         identity: None,
         token: None,
-        readers: Vec::new(),
+        readers: None,
         most_connections: 100_000,
         rules: Rules::default(),
     };

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Site, free_port, require, secret, wait
+from test_access import ask, bearer
 from test_failures import CLOCK
 
 
@@ -162,3 +163,53 @@ def test_a_collector_s_clock_is_set_while_agents_with_a_secret_run(site: Site, d
     for node, last in packets.items():
         found = stored(site, node)
         assert found == list(range(found[0], found[-1] + 1)) and last in found, f"{node} {last} {found}"
+
+
+def test_bearer_tokens_that_are_replaced_admit_without_a_restart(site: Site) -> None:
+    """Metrics, lines, viewers and the oracle: both tokens while both are in the file, then the new one alone."""
+    lines, oracle = free_port(), free_port()
+    old, new = "the-first-token-of-readers", "the-other-token-of-readers"
+    secret(site.folder / "token", "sixteen-bytes-or-more-of-secret")
+    for file in ("readers", "writers"):
+        secret(site.folder / file, old if file == "readers" else "a-token-of-writers")
+    web = ["--metrics", f"127.0.0.1:{site.metrics}", "--listen-lines", f"127.0.0.1:{lines}"]
+    site.collect("--token", "token", *web, "--read-token", "readers", "--write-token", "writers", "--period", "0.5")
+    served = ["oracle", "serve", "--fabric", "torus:4x4x4", "--listen", f"127.0.0.1:{oracle}"]
+    site.start(site.hopbyte, *served, "--read-token", "readers")
+
+    def admitted(token: str) -> list[bool]:
+        """Whether metrics, the oracle and the stream of ticks admit a token."""
+        secret(site.folder / "shown", token)
+        command = [site.hopbyte, "--json", "replay", f"127.0.0.1:{site.collector}", "--token", "shown"]
+        stream = subprocess.Popen(command, cwd=site.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with stream:
+            assert stream.stdout
+            ticks = "tick" in stream.stdout.readline()
+            stream.kill()
+        answers = [ask(port, **bearer(token))[0] == 200 for port in (site.metrics, oracle)]
+        return [*answers, ticks]
+
+    wait("the oracle", lambda: admitted(old) == [True] * 3)
+    assert admitted(new) == [False] * 3
+    secret(site.folder / "both", f"{old}\n{new}")
+    replace(site, "readers", "both")
+    wait("the new token", lambda: admitted(new) == [True] * 3)
+    assert admitted(old) == [True] * 3
+    secret(site.folder / "later", new)
+    replace(site, "readers", "later")
+    wait("an end of the old token", lambda: admitted(old) == [False] * 3)
+    assert admitted(new) == [True] * 3 and "readers and token: changed, and read again" in said(site)
+    # The secret of the cluster never admits readers, and a file that is open to others changes nothing.
+    for content, mode in [("sixteen-bytes-or-more-of-secret", 0o600), ("one-that-everybody-reads", 0o644)]:
+        before = said(site).count("not usable")
+        secret(site.folder / "shown", content)
+        (site.folder / "readers").write_text(content)
+        (site.folder / "readers").chmod(mode)
+        # The file is looked at when somebody asks; the secret also admits to the stream of ticks.
+        wait("a reason", lambda: not admitted(content)[0] and said(site).count("not usable") > before)
+        assert admitted(new)[0]
+    # Lines have a file of their own.
+    line = "net_bytes_in,hostname=cc1,stype-id=eth0 value=1"
+    secret(site.folder / "writers", "another-token-of-writers")
+    wait("the writer", lambda: ask(lines, "POST", "/write", None, line, **bearer("another-token-of-writers"))[0] == 204)
+    assert ask(lines, "POST", "/write", None, line, **bearer("a-token-of-writers"))[0] == 401

@@ -43,7 +43,7 @@ pub mod lines;
 pub mod links;
 pub mod node;
 pub mod packed;
-mod renewed;
+pub mod renewed;
 mod resolve;
 pub mod server;
 pub mod shape;

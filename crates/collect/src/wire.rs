@@ -201,6 +201,9 @@ fn keyed(secret: &[u8]) -> Result<Hmac<Sha256>, Refusal> {
     })
 }
 
+/// Secrets of viewers: the present ones in their file.
+pub type Readers = Arc<Renewed<Vec<Token>>>;
+
 /// Checks that a word is a valid node name.
 pub fn check_node(name: &str) -> Result<(), Refusal> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);

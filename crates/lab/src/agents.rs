@@ -107,7 +107,7 @@ pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<Lin
         identity: None,
         bus: None,
         token: None,
-        readers: Vec::new(),
+        readers: None,
         most_connections: places.len() + 8,
         rules: Rules {
             period_ns: PERIOD.as_nanos() as u64,

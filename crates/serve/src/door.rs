@@ -1,15 +1,17 @@
 //! Options of HTTP servers: beyond this machine they need tokens of their own.
 
 use crate::error::{Result, ServeError};
-use crate::http::Setup;
+use crate::http::{Bearers, Setup};
+use hopbyte_collect::renewed::Renewed;
 use hopbyte_collect::tls::Identity;
-use hopbyte_collect::wire::Token;
+use hopbyte_collect::wire::{Readers, Token};
 use hopbyte_fabric::InputError;
 use hopbyte_job::Lacking;
 use hopbyte_observe::secret;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Common parts of the HTTP servers of a process.
 pub struct Doors<'a> {
@@ -37,7 +39,7 @@ impl Doors<'_> {
     ) -> Result<Setup> {
         let outside = !address.ip().is_loopback();
         let tokens = match file {
-            Some(file) => bearers(named, file, self.cluster)?,
+            Some(file) => Some(self.bearers(named, file)?),
             None if outside => {
                 let found = format!("{address}, which others can reach");
                 let expected = format!("{named} FILE as well");
@@ -45,7 +47,7 @@ impl Doors<'_> {
                     "a file with at least 16 random characters, another one than that of --token";
                 return Err(InputError::new(option, found, expected).hint(hint).into());
             }
-            None => Vec::new(),
+            None => None,
         };
         if outside && self.identity.is_none() {
             warn(format!(
@@ -60,16 +62,27 @@ impl Doors<'_> {
             identity: self.identity.clone().filter(|_| encrypts),
         })
     }
+
+    fn bearers(&self, option: &str, file: &Path) -> Result<Bearers> {
+        let option = option.to_owned();
+        let load = move |files: &[PathBuf]| bearers(&option, files);
+        let files: Vec<&Path> = std::iter::once(file).chain(self.cluster).collect();
+        Ok(Arc::new(Renewed::read(&files, load)?))
+    }
 }
 
-/// The tokens in a file, none of which is the secret of the cluster.
-fn bearers(option: &str, file: &Path, cluster: Option<&Path>) -> Result<Vec<String>> {
-    let tokens = secret::bearers(file)?;
-    if let Some(cluster) = cluster {
+/// The tokens in the first file, none of which is the secret of the cluster in the second.
+fn bearers(option: &str, files: &[PathBuf]) -> io::Result<Vec<String>> {
+    let tokens = secret::bearers(&files[0])?;
+    if let Some(cluster) = files.get(1) {
         let cluster = secret::read(cluster)?;
         if tokens.iter().any(|t| t.as_bytes() == cluster.trim_ascii()) {
             let found = "the secret of --token, which admits agents";
-            return Err(InputError::new(option, found, "another one").into());
+            let error = InputError::new(option, found, "another one");
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                error.to_string(),
+            ));
         }
     }
     Ok(tokens)
@@ -87,13 +100,19 @@ pub fn unavailable(error: &io::Error) -> ServeError {
 ///
 /// # Errors
 /// An unsuitable file.
-pub fn readers(file: Option<&Path>, cluster: Option<&Path>) -> Result<Vec<Token>> {
+pub fn readers(file: Option<&Path>, cluster: Option<&Path>) -> Result<Option<Readers>> {
     let Some(file) = file else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
-    let tokens = bearers("--read-token", file, cluster)?;
-    let tokens = tokens.iter().map(|t| Token::new(t.as_bytes()));
-    tokens
-        .collect::<Result<_, _>>()
-        .map_err(|refusal| InputError::new("--read-token", refusal.to_string(), "tokens").into())
+    let load = |files: &[PathBuf]| {
+        let tokens = bearers("--read-token", files)?;
+        let tokens = tokens.iter().map(|t| Token::new(t.as_bytes()));
+        let tokens: Result<Vec<Token>, _> = tokens.collect();
+        tokens.map_err(|refusal| {
+            let error = InputError::new("--read-token", refusal.to_string(), "tokens");
+            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+        })
+    };
+    let files: Vec<&Path> = std::iter::once(file).chain(cluster).collect();
+    Ok(Some(Arc::new(Renewed::read(&files, load)?)))
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use hopbyte_collect::renewed::Renewed;
 use hopbyte_serve::http::{Answer, Counts, LARGE, Needs, ROOM, Request, Server, Setup, read};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -29,7 +30,10 @@ fn answer(request: &Request) -> Result<Answer, Needs> {
 /// A server that runs until the test's process ends.
 fn serve(tokens: &[&str], socket: Option<&Path>) -> (SocketAddr, Arc<Counts>) {
     let setup = Setup {
-        tokens: tokens.iter().map(|&t| t.into()).collect(),
+        tokens: (!tokens.is_empty()).then(|| {
+            let tokens = tokens.iter().map(|&t| t.into()).collect();
+            Arc::new(Renewed::fixed(tokens))
+        }),
         ..Setup::on("127.0.0.1:0".parse().unwrap())
     };
     let mut server = Server::open(setup).unwrap().takes(1 << 20);

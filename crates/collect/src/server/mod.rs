@@ -25,7 +25,7 @@ use crate::gather::{Channel, Gathering, Rules};
 use crate::store::{Status, Store};
 use crate::timespec;
 use crate::tls::Identity;
-use crate::wire::{Kind, LONGEST_FRAME, Token, frame};
+use crate::wire::{Kind, LONGEST_FRAME, Readers, Token, frame};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -54,7 +54,7 @@ pub struct Setup {
     /// The secret shared with agents; required if an address is not a loopback one.
     pub token: Option<Token>,
     /// Secrets of viewers, which may read but not report.
-    pub readers: Vec<Token>,
+    pub readers: Option<Readers>,
     /// Maximum number of connections.
     pub most_connections: usize,
     /// Rules for closing ticks.
@@ -100,7 +100,7 @@ pub struct Server {
     bus: Option<Bus>,
     fed: Fed,
     token: Option<Token>,
-    readers: Arc<[Token]>,
+    readers: Option<Readers>,
     challenges: Challenges,
     health: Arc<Health>,
     most_connections: usize,
@@ -182,7 +182,7 @@ impl Server {
             udp,
             bus,
             token: setup.token,
-            readers: setup.readers.into(),
+            readers: setup.readers,
             challenges: Challenges::new()?,
             health: Arc::default(),
             most_connections: setup.most_connections.min(connections()),
@@ -416,7 +416,9 @@ impl Server {
         }
         let token = self.token.as_ref().and_then(Token::news);
         let certificate = self.identity.as_ref().and_then(Identity::news);
-        self.warnings.extend(token.into_iter().chain(certificate));
+        let readers = self.readers.as_ref().and_then(|readers| readers.news());
+        let news = token.into_iter().chain(certificate).chain(readers);
+        self.warnings.extend(news);
         self.bus_tick(now);
         self.inlet_tick(now);
         self.drop_strangers(now);

@@ -5,9 +5,8 @@ use crate::Refusal;
 use crate::bytes::{Take, unused};
 use crate::gather::{Channel, Gathering};
 use crate::wire::{
-    Hello, Kind, LONGEST_FRAME, PREAMBLE, PROOF, Token, frame, next_frame, stranger,
+    Hello, Kind, LONGEST_FRAME, PREAMBLE, PROOF, Readers, Token, frame, next_frame, stranger,
 };
-use std::sync::Arc;
 
 /// Role of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub struct Peer {
     /// Random bytes for the proof of the token.
     pub challenge: [u8; PROOF],
     /// Further secrets, which admit viewers only.
-    pub readers: Arc<[Token]>,
+    pub readers: Option<Readers>,
     /// Received bytes of an incomplete frame, and the time when its first ones arrived.
     partial: Vec<u8>,
     begun_ns: u64,
@@ -49,7 +48,7 @@ impl Default for Peer {
         Self {
             role: Role::Stranger { greeted: false },
             challenge: [0; PROOF],
-            readers: Arc::default(),
+            readers: None,
             partial: Vec::new(),
             begun_ns: 0,
             frames_left: BURST,
@@ -171,11 +170,9 @@ impl Peer {
             }
             (Role::Stranger { .. }, Kind::Viewer) => {
                 let check = |token| check(body, &[b"viewer"], token, &self.challenge);
-                if !self
-                    .readers
-                    .iter()
-                    .any(|reader| check(Some(reader)).is_ok())
-                {
+                let readers = self.readers.as_ref().map(|readers| readers.get());
+                let mut readers = readers.iter().flat_map(|all| all.iter());
+                if !readers.any(|reader| check(Some(reader)).is_ok()) {
                     check(token)?;
                 }
                 self.role = Role::Newcomer;

@@ -21,7 +21,7 @@ pub fn setup(period_ns: u64) -> Setup {
         bus: None,
         identity: None,
         token: None,
-        readers: Vec::new(),
+        readers: None,
         most_connections: 100_000,
         rules: Rules {
             period_ns,

@@ -2,11 +2,12 @@
 //! requests are told apart that a foreign web page makes a browser send.
 
 use super::Answer;
+use hopbyte_collect::renewed::Renewed;
 use hyper::http::header::{AUTHORIZATION, COOKIE, HOST, HeaderName, ORIGIN};
 use hyper::http::request::Parts;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Whether other machines can reach an address.
 pub fn is_open_to_all(address: &SocketAddr) -> bool {
@@ -16,9 +17,12 @@ pub fn is_open_to_all(address: &SocketAddr) -> bool {
 /// Receives the address of the page after its one-time token was used.
 type Say = Box<dyn Fn(&str) + Send + Sync>;
 
+/// Bearer tokens, of which each admits: the present content of their file.
+pub type Bearers = Arc<Renewed<Vec<String>>>;
+
 /// Rules of admission.
 pub struct Access {
-    tokens: Vec<String>,
+    tokens: Option<Bearers>,
     hosts: Vec<String>,
     is_tls: bool,
     page: Option<Page>,
@@ -46,7 +50,7 @@ pub enum Entry {
 impl Access {
     /// Admits clients with one of the tokens, or all if there is none. `hosts` are accepted besides addresses,
     /// `localhost` and the name of this host.
-    pub fn new(tokens: Vec<String>, mut hosts: Vec<String>, is_tls: bool) -> Self {
+    pub fn new(tokens: Option<Bearers>, mut hosts: Vec<String>, is_tls: bool) -> Self {
         hosts.push("localhost".into());
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = name.trim();
@@ -91,16 +95,11 @@ impl Access {
         let host = self.host(head)?;
         origin(head, host, self.is_tls)?;
         let bearer = text(head, &AUTHORIZATION).and_then(|v| v.strip_prefix("Bearer "));
-        let known = |shown: &str| {
-            let equal = self.tokens.iter().map(|token| same(shown, token));
-            // No early end: the time must not tell which token was nearly right.
-            equal.fold(false, |any, one| any | one)
-        };
-        if bearer.is_some_and(known) {
+        if bearer.is_some_and(|shown| self.knows(shown)) {
             return Ok(Entry::Answer);
         }
         let Some(page) = &self.page else {
-            if self.tokens.is_empty() {
+            if self.tokens.is_none() {
                 return Ok(Entry::Answer);
             }
             return Err(Answer::words(
@@ -122,6 +121,19 @@ impl Access {
         }
         let text = "missing, wrong or used token: open the address that hopbyte printed last";
         Err(Answer::words(403, text))
+    }
+
+    fn knows(&self, shown: &str) -> bool {
+        let Some(tokens) = &self.tokens else {
+            return false;
+        };
+        let present = tokens.get();
+        if let Some(text) = tokens.news() {
+            eprintln!("hopbyte: {text}");
+        }
+        let equal = present.iter().map(|token| same(shown, token));
+        // No early end: the time must not tell which token was nearly right.
+        equal.fold(false, |any, one| any | one)
     }
 
     /// The header `Host`, if it names this server. A foreign name that resolves to this address would let a web
@@ -249,11 +261,16 @@ mod tests {
         access.admit(&head(target, headers)).map_err(|a| a.status)
     }
 
+    fn fixed(tokens: &[&str]) -> Option<Bearers> {
+        let tokens = tokens.iter().map(|&t| t.into()).collect();
+        Some(Arc::new(Renewed::fixed(tokens)))
+    }
+
     const OWN: (&str, &str) = ("host", "127.0.0.1:9667");
 
     #[test]
     fn only_clients_with_a_token_are_admitted() {
-        let access = Access::new(vec!["first-secret".into(), "second".into()], vec![], false);
+        let access = Access::new(fixed(&["first-secret", "second"]), vec![], false);
         for token in ["first-secret", "second"] {
             let bearer = format!("Bearer {token}");
             let headers = [OWN, ("authorization", bearer.as_str())];
@@ -279,7 +296,7 @@ mod tests {
 
     #[test]
     fn pages_of_other_sites_are_refused() {
-        let access = Access::new(vec![], vec!["monitor.site".into()], false);
+        let access = Access::new(None, vec!["monitor.site".into()], false);
         let good: [&[(&str, &str)]; 6] = [
             &[OWN],
             &[("host", "[::1]:80")],
@@ -326,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_token_of_a_page_works_once_and_becomes_a_cookie() {
-        let mut access = Access::new(vec![], vec![], true);
+        let mut access = Access::new(None, vec![], true);
         access
             .sign_in("https://127.0.0.1:1/".into(), Box::new(|_| {}))
             .unwrap();

@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-pub use self::access::token;
+pub use self::access::{Bearers, token};
 pub use self::service::read;
 
 /// Maximum number of connections over TCP, and over a Unix socket; fewer if the process may have fewer than eight times as
@@ -99,9 +99,9 @@ pub type Handler<'a> = dyn Fn(&Request) -> Result<Answer, Needs> + Sync + 'a;
 pub struct Setup {
     /// Address to listen on.
     pub address: SocketAddr,
-    /// Clients present one of these as bearer token. Without any, every client that reaches the address is answered,
+    /// Clients present one of these as bearer token. Without, every client that reaches the address is answered,
     /// and it must be a loopback address.
-    pub tokens: Vec<String>,
+    pub tokens: Option<Bearers>,
     /// Names, besides addresses, `localhost` and the host's name, under which clients reach this server.
     pub hosts: Vec<String>,
     /// Certificate for TLS; without one connections are not encrypted.
@@ -113,7 +113,7 @@ impl Setup {
     pub fn on(address: SocketAddr) -> Self {
         Self {
             address,
-            tokens: Vec::new(),
+            tokens: None,
             hosts: Vec::new(),
             identity: None,
         }
@@ -163,7 +163,7 @@ impl Server {
     /// The address cannot be bound, or is reachable from other machines and there is no token.
     pub fn open(setup: Setup) -> io::Result<Self> {
         let address = setup.address;
-        if setup.tokens.is_empty() && is_open_to_all(&address) {
+        if setup.tokens.is_none() && is_open_to_all(&address) {
             let text = format!(
                 "answering on {address}, which others can reach, needs a token\nhint: --read-token FILE"
             );

@@ -3,6 +3,7 @@
 use super::access::Entry;
 use super::seats::Seat;
 use super::{Answer, HEAD, Hall, LARGE, PERMIT, ROOM, Request, WAIT, WORK, transfer};
+use hopbyte_collect::renewed::Renewed;
 use hopbyte_collect::tls::Identity;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
@@ -35,7 +36,7 @@ pub async fn serve(
     hall: Arc<Hall>,
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let tls = identity.map(|identity| TlsAcceptor::from(identity.config()));
+    let tls = identity.as_ref().map(|one| TlsAcceptor::from(one.config()));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // For example too many open files: make room, and pause instead of a busy loop.
@@ -43,6 +44,9 @@ pub async fn serve(
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
+        if let Some(text) = identity.as_ref().and_then(Identity::news) {
+            eprintln!("hopbyte: {text}");
+        }
         let Some(seat) = hall.guests.enter(HEAD) else {
             continue;
         };
@@ -274,7 +278,7 @@ pub fn read(
     let (mut workers, queue) = super::workers::Workers::new();
     let hall = Hall {
         access: super::access::Access::new(
-            token.map(Into::into).into_iter().collect(),
+            token.map(|token| Arc::new(Renewed::fixed(vec![token.into()]))),
             Vec::new(),
             false,
         ),

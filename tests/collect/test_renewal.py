@@ -181,8 +181,8 @@ def test_bearer_tokens_that_are_replaced_admit_without_a_restart(site: Site) -> 
         """Whether metrics, the oracle and the stream of ticks admit a token."""
         secret(site.folder / "shown", token)
         command = [site.hopbyte, "--json", "replay", f"127.0.0.1:{site.collector}", "--token", "shown"]
-        stream = subprocess.Popen(command, cwd=site.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        with stream:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, cwd=site.folder, text=True, **pipes) as stream:
             assert stream.stdout
             ticks = "tick" in stream.stdout.readline()
             stream.kill()
@@ -200,14 +200,17 @@ def test_bearer_tokens_that_are_replaced_admit_without_a_restart(site: Site) -> 
     wait("an end of the old token", lambda: admitted(old) == [False] * 3)
     assert admitted(new) == [True] * 3 and "readers and token: changed, and read again" in said(site)
     # The secret of the cluster never admits readers, and a file that is open to others changes nothing.
-    for content, mode in [("sixteen-bytes-or-more-of-secret", 0o600), ("one-that-everybody-reads", 0o644)]:
+
+    def unusable(content: str, mode: int) -> None:
         before = said(site).count("not usable")
-        secret(site.folder / "shown", content)
         (site.folder / "readers").write_text(content)
         (site.folder / "readers").chmod(mode)
         # The file is looked at when somebody asks; the secret also admits to the stream of ticks.
         wait("a reason", lambda: not admitted(content)[0] and said(site).count("not usable") > before)
         assert admitted(new)[0]
+
+    unusable("sixteen-bytes-or-more-of-secret", 0o600)
+    unusable("one-that-everybody-reads", 0o644)
     # Lines have a file of their own.
     line = "net_bytes_in,hostname=cc1,stype-id=eth0 value=1"
     secret(site.folder / "writers", "another-token-of-writers")

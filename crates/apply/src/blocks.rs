@@ -73,7 +73,7 @@ pub(crate) fn only_blocks(format: &'static str) -> ApplyError {
             "it gives every node the same number of neighbouring ranks, and the placement does not"
                 .into(),
         instead:
-            "use mpich-rank-order with Cray MPICH, or a launcher that takes a host for each rank"
+            "map with --keep hosts, or use mpich-rank-order with Cray MPICH, or a launcher that takes a host for each rank"
                 .into(),
     }
 }

@@ -23,6 +23,8 @@ struct Syntax {
     seen_on: &'static str,
     /// Whether it can express only blocks of consecutive ranks.
     blocks_only: bool,
+    /// Whether it can express an order of hosts alone, with the same local ranks on each.
+    whole_hosts: bool,
     write: Write,
     /// How ranks are bound to the cores of their slots.
     binding: Binding,
@@ -69,6 +71,7 @@ const fn row(name: &'static str, file_name: &'static str, write: Write) -> Synta
         effect: "",
         seen_on: "",
         blocks_only: false,
+        whole_hosts: false,
         write,
         binding: Binding::Lost,
         read_back: None,
@@ -160,6 +163,7 @@ launchers! {
         effect: "only the same number of neighbouring ranks on every node",
         seen_on: "nowhere: PALS is closed",
         blocks_only: true,
+        whole_hosts: true,
         binding: Binding::Option("--cpu-bind list:", ":"),
         ..row("pals", "pals.options", hosts(blocks::pals, advice::pals))
     },
@@ -167,12 +171,14 @@ launchers! {
         effect: "only the same number of neighbouring ranks on every node",
         seen_on: "nowhere: torchrun and Kubernetes read an order of hosts",
         blocks_only: true,
+        whole_hosts: true,
         ..row("node-order", "nodes.order", hosts(blocks::node_order, advice::node_order))
     },
     Torchrun: "Node ranks and GPUs of every host for torchrun, with the one line to start it" => Syntax {
         effect: "only the same number of neighbouring ranks on every node; keeps the order of GPUs on a host",
         seen_on: "nowhere: written after torchrun's documentation",
         blocks_only: true,
+        whole_hosts: true,
         read_back: Some("torchrun"),
         ..row("torchrun", "torchrun.hosts", hosts(training::torchrun, training::torchrun_line))
     },
@@ -186,6 +192,7 @@ launchers! {
         effect: "only the same number of neighbouring ranks on every node; the order of GPUs on a host is lost, with a warning",
         seen_on: "nowhere: written after DLRover's source",
         blocks_only: true,
+        whole_hosts: true,
         read_back: Some("dlrover"),
         ..row("dlrover-world", "dlrover.json", hosts(training::dlrover, training::dlrover_advice))
     },
@@ -199,6 +206,7 @@ launchers! {
         effect: "only the same number of neighbouring ranks on every node; the order of GPUs on a host is lost, with a warning",
         seen_on: "nowhere: written after Kueue's API",
         blocks_only: true,
+        whole_hosts: true,
         read_back: Some("kueue"),
         ..row("kueue-assignment", "kueue.yaml", hosts(training::kueue, training::kueue_advice))
     },
@@ -249,6 +257,11 @@ impl Launcher {
     /// Whether it can express only blocks of consecutive ranks, which excludes most placements.
     pub fn blocks_only(self) -> bool {
         self.syntax().blocks_only
+    }
+
+    /// Whether an order of hosts is all that it can express, so that a search has to keep hosts whole for it.
+    pub fn whole_hosts(self) -> bool {
+        self.syntax().whole_hosts
     }
 
     /// Whether its file assigns a core to every rank, known or assumed.

@@ -80,6 +80,9 @@ pub struct Document {
     trials: u64,
     #[serde(default)]
     threads: usize,
+    /// `hosts` if only whole hosts were permuted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
     /// Whether every placement was searched.
     #[serde(default)]
     optimal: bool,
@@ -282,6 +285,7 @@ impl Document {
             seeds: mapping.seeds,
             trials: c.trials,
             threads: c.threads,
+            kept: question.keep_hosts.then(|| "hosts".into()),
             optimal: c.optimal,
             interrupted: c.interrupted,
             wall_seconds: c.wall_seconds,

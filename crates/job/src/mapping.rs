@@ -275,5 +275,7 @@ pub fn baseline_name(baseline: Baseline) -> &'static str {
         Baseline::RoundRobin => "round robin",
         Baseline::Random => "random",
         Baseline::Current => "current",
+        Baseline::TextOrder => "hosts by name as text",
+        Baseline::NumberOrder => "hosts by name",
     }
 }

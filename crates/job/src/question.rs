@@ -57,6 +57,8 @@ pub struct Asked {
     pub aggregate: Option<Aggregate>,
     /// Protocol bytes beside the payload.
     pub wire: WireOptions,
+    /// Whether only whole hosts are permuted; see [`Problem::keep_hosts`].
+    pub keep_hosts: bool,
 }
 
 /// Protocol bytes beside the payload of messages, as options.
@@ -216,6 +218,8 @@ pub struct Question {
     pub costs: Option<Vec<f32>>,
     /// Bytes on the wire for the traffic.
     pub loads: Loads,
+    /// Whether only whole hosts are permuted.
+    pub keep_hosts: bool,
 }
 
 /// The snapshot of a running oracle.
@@ -262,6 +266,9 @@ impl Asked {
             .for_each(|i| add("--interval", &i.to_string()));
         if self.wire.network != WireOptions::DEFAULT_NETWORK {
             add("--wire", &self.wire.network);
+        }
+        if self.keep_hosts {
+            add("--keep", "hosts");
         }
         text
     }
@@ -317,6 +324,7 @@ impl Asked {
             node,
             goal: self.goal,
             costs,
+            keep_hosts: self.keep_hosts,
         })
     }
 
@@ -421,6 +429,7 @@ impl Question {
             current: self.current.as_ref(),
             objective: self.goal.with(self.costs.as_deref().unwrap_or_default()),
             loads: self.loads.exchange.as_ref(),
+            keep_hosts: self.keep_hosts,
             ..Problem::new(
                 &self.machine.fabric,
                 &self.machine.routing,

@@ -113,6 +113,13 @@ pub fn weigh(
             expected: "the current node of every task",
         });
     };
+    if problem.keep_hosts && stakes.budget.is_some() {
+        return Err(MapError::BadOption {
+            what: "migration budget",
+            found: "a number of ranks where hosts are kept whole".into(),
+            expected: "no budget, or ranks that may move one by one",
+        });
+    }
     let wanted_tasks = target.moved(current);
     let searched = target.clone();
     let (placement, cost) = match stakes.budget {

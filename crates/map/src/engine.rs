@@ -554,7 +554,7 @@ fn single() -> Stage {
 }
 
 /// Weight of every link: links outside the objective only must not get worse.
-fn weights<P: Paths>(problem: &Problem<'_>, paths: &P) -> Weights {
+pub(crate) fn weights<P: Paths>(problem: &Problem<'_>, paths: &P) -> Weights {
     let links = problem.fabric.links().len();
     let real = |number: usize| Some(paths.link(number)).filter(|l| l.index() < links);
     let network = |number: usize| real(number).is_some_and(|l| is_network(problem, l));

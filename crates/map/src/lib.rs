@@ -50,6 +50,7 @@ mod graph;
 mod groups;
 mod hosts;
 mod inside;
+mod keep;
 mod linear;
 mod mapper;
 mod near;

@@ -5,6 +5,7 @@ use crate::engine::Parts;
 use crate::evaluate::{Evaluation, evaluate_until, less, pair_costs};
 use crate::graph::Graph;
 use crate::hosts;
+use crate::keep::{self, Hosts};
 use crate::linear::{Apart, MatrixDistances};
 use crate::paths::grid::GridPaths;
 use crate::paths::stored::{StoredPaths, refuse_if_large};
@@ -143,9 +144,35 @@ pub fn baseline(
     seed: u64,
 ) -> Result<Option<Placement>, MapError> {
     let tasks = problem.exchange.tasks();
+    let in_order = || Placement::in_order(problem.allocation, tasks);
+    let ordered = |order: &dyn Fn(&Hosts<'_>) -> Vec<u32>| {
+        let hosts = Hosts::of(problem);
+        let order = order(&hosts);
+        let takes = hosts.takes(&order);
+        takes.then(|| hosts.placement(problem, &order)).transpose()
+    };
+    // Names say something of hosts with several places.
+    let named = problem.keep_hosts || problem.fabric.inside().is_some();
+    let sorted = |order: &dyn Fn(&Hosts<'_>) -> Vec<u32>| -> Result<Option<Placement>, MapError> {
+        if !named {
+            return Ok(None);
+        }
+        let found = ordered(order)?;
+        let first = baseline(problem, Baseline::InOrder, seed)?;
+        Ok(found.filter(|p| first.as_ref() != Some(p)))
+    };
+    let kept = problem.keep_hosts;
+    // More tasks than slots are refused before hosts are filled.
+    in_order()?;
     Ok(match which {
-        Baseline::InOrder => Some(Placement::in_order(problem.allocation, tasks)?),
+        Baseline::InOrder if kept => ordered(&|hosts| hosts.in_order())?,
+        Baseline::InOrder => Some(in_order()?),
+        Baseline::RoundRobin if kept => None,
         Baseline::RoundRobin => Some(Placement::round_robin(problem.allocation, tasks)?),
+        Baseline::Random if kept => {
+            let rng = Random::stream(seed, RANDOM_STREAM);
+            ordered(&|hosts| hosts.shuffled(&mut rng.clone()))?
+        }
         Baseline::Random => {
             let mut slots: Vec<Slot> = problem.allocation.slots().collect();
             Random::stream(seed, RANDOM_STREAM).shuffle(&mut slots);
@@ -153,6 +180,8 @@ pub fn baseline(
             Some(Placement::new(problem.fabric, problem.allocation, slots)?)
         }
         Baseline::Current => problem.current.cloned(),
+        Baseline::TextOrder => sorted(&|hosts| hosts.by_text())?,
+        Baseline::NumberOrder => sorted(&|hosts| hosts.by_number())?,
     })
 }
 
@@ -240,7 +269,13 @@ fn searched(
         Baseline::RoundRobin,
         Baseline::Random,
         Baseline::Current,
+        Baseline::TextOrder,
+        Baseline::NumberOrder,
     ];
+    let kept = problem.keep_hosts.then(|| Hosts::of(problem));
+    if let (Some(hosts), Some(current)) = (&kept, problem.current) {
+        hosts.order_of(problem, current)?;
+    }
     let flagged = options.flag();
     let candidate = |&which: &Baseline| -> Result<Option<_>, MapError> {
         // The limits of objectives are those of the placement in order or the current one.
@@ -280,6 +315,10 @@ fn searched(
         true => hosts::bound::bound(problem, &requests, flows),
         false => bound(problem, &requests, flows),
     };
+    if let Some(hosts) = kept.as_ref().filter(|_| !flagged.is_set()) {
+        let least = keep::bound(problem, hosts, &candidates[0].2);
+        bound.worst_link_seconds = bound.worst_link_seconds.max(least);
+    }
     let graph = match problem.objective {
         Objective::WorstLink | Objective::WorstNetworkLink => flows,
         Objective::HopBytes | Objective::RouteCost(_) => &requests,
@@ -297,6 +336,7 @@ fn searched(
     };
     let found = match grid {
         _ if flagged.is_set() => Found::default(),
+        _ if let Some(hosts) = &kept => keep::search(&run, hosts)?,
         None if hosts => hosts::search(&run)?,
         Some(paths) => {
             let (distances, places) = (

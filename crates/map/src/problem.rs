@@ -64,6 +64,9 @@ pub struct Problem<'a> {
     /// ([`hopbyte_fabric::wire::Overhead::loads`]); if absent, the payload of [`Problem::exchange`] alone. Link
     /// times use these; hop-bytes, bytes off node and route costs always use the payload.
     pub loads: Option<&'a Exchange>,
+    /// Whether hosts are kept whole: consecutive ranks fill each host's slots in order, and only hosts are permuted, as
+    /// torchrun and others need. All baselines are then orders of hosts.
+    pub keep_hosts: bool,
 }
 
 impl<'a> Problem<'a> {
@@ -83,6 +86,7 @@ impl<'a> Problem<'a> {
             objective: Objective::WorstLink,
             current: None,
             loads: None,
+            keep_hosts: false,
         }
     }
 
@@ -323,4 +327,8 @@ pub enum Baseline {
     Random,
     /// The current placement.
     Current,
+    /// Hosts sorted by name as text, as torchrun's dynamic rendezvous does.
+    TextOrder,
+    /// Hosts sorted by name with numbers as numbers.
+    NumberOrder,
 }

@@ -341,6 +341,8 @@ fn usual(which: Baseline) -> &'static str {
         Baseline::RoundRobin => "round robin",
         Baseline::Random => "random",
         Baseline::Current => "as it was",
+        Baseline::TextOrder => "hosts by name as text",
+        Baseline::NumberOrder => "hosts by name",
     }
 }
 

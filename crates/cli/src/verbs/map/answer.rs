@@ -43,6 +43,9 @@ pub fn write(mapping: &Mapping, question: &Question, out: &mut Output) -> Result
     if let Some(wire) = question.loads.text() {
         out.line(format!("# {wire}"))?;
     }
+    if question.keep_hosts {
+        out.line("# hosts are kept whole: blocks of ranks move from host to host")?;
+    }
     if let Some(oracle) = &question.oracle {
         out.line(format!("# links as of {oracle}"))?;
     }

@@ -153,7 +153,8 @@ impl Moving {
 
 /// Maps and prints the certificate.
 pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
-    let question = args.question.asked().read()?;
+    let mut question = args.question.asked().read()?;
+    question.keep_hosts |= args.emit.is_some_and(Launcher::whole_hosts);
     say_notes(&question, out);
     let Some(mapping) = find(args, &question, out)? else {
         return Ok(Answer::Yes);

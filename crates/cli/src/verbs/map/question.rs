@@ -58,6 +58,9 @@ pub struct Asked {
         help_heading = "Counters"
     )]
     pub oracle: Option<String>,
+    /// Permute whole hosts only, with the same local ranks on each (implied by --emit of a launcher that needs it)
+    #[arg(long, value_parser = ["hosts"], help_heading = "Search")]
+    pub keep: Option<String>,
     /// Objective, minimised
     #[arg(long, value_parser = goal(), default_value_t = Goal::default(), help_heading = "Search")]
     pub objective: Goal,
@@ -169,6 +172,7 @@ impl Asked {
             counters: self.about.options(),
             oracle: self.oracle.clone(),
             goal: self.objective,
+            keep_hosts: self.keep.is_some(),
             metric: self.metric,
             aggregate: self.aggregate,
             wire: WireOptions {

@@ -1,0 +1,450 @@
+//! Placements that keep hosts whole: blocks of consecutive ranks move from host to host, and local ranks keep their slots.
+//!
+//! torchrun, schedulers of Kubernetes and others number hosts and start the same local ranks on each, so that an order of
+//! hosts is all that they can obey.
+
+mod pack;
+mod search;
+
+use crate::evaluate::{Evaluation, evaluate_until, pair_costs};
+use crate::graph::Graph;
+use crate::paths::Paths;
+use crate::paths::grid::GridPaths;
+use crate::paths::hosts::HostPaths;
+use crate::paths::stored::StoredPaths;
+use crate::problem::{MapError, Objective, Problem};
+use crate::rounds::{Found, Run};
+use crate::schedule::{Effort, Length, Span};
+use hopbyte_fabric::random::Random;
+use hopbyte_fabric::{Exchange, NodeId, Placement, Routing, Slot};
+use rayon::prelude::*;
+use search::{Machine, Walk};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// No host, no block.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Trials of the first runs by block, and the fewest; later runs have twice as many each. Guessed.
+const FIRST: (u64, u64) = (64, 2_048);
+
+/// A search ends when nothing better was found in so many times the trials up to the best placement, and in (by block,
+/// at least) trials of every run. Guessed.
+const STUCK: (u64, u64, u64) = (4, 1_000, 60_000);
+
+/// Random stream of the runs.
+const STREAM: u64 = 1 << 35;
+
+/// The hosts of an allocation in its order, and the blocks of ranks that fill them in turn.
+pub(crate) struct Hosts<'a> {
+    pub(crate) names: Vec<&'a str>,
+    /// Slots of every host in the order of local ranks: GPUs by their numbers, other slots as allocated.
+    slots: Vec<Vec<Slot>>,
+    /// First rank of every block, and the number of ranks at the end.
+    first: Vec<u32>,
+}
+
+impl<'a> Hosts<'a> {
+    pub(crate) fn of(problem: &Problem<'a>) -> Self {
+        let fabric = problem.fabric;
+        let inside = fabric.inside();
+        let mut index: HashMap<&str, usize> = HashMap::new();
+        let (mut names, mut numbered) = (Vec::new(), Vec::<Vec<(u32, Slot)>>::new());
+        for &(node, room) in problem.allocation.nodes() {
+            let name = fabric.node(node).host.as_str();
+            let at = *index.entry(name).or_insert_with(|| {
+                names.push(name);
+                numbered.push(Vec::new());
+                names.len() - 1
+            });
+            let gpu = inside.filter(|i| i.is_exclusive(node));
+            let number = gpu.and_then(|i| i.number_on_host(node)).unwrap_or(0);
+            numbered[at].extend((0..room).map(|slot| (number, Slot { node, slot })));
+        }
+        let ordered = numbered.into_iter().map(|mut slots| {
+            slots.sort_by_key(|s| s.0);
+            slots.into_iter().map(|s| s.1).collect()
+        });
+        let slots: Vec<Vec<Slot>> = ordered.collect();
+        let tasks = problem.exchange.tasks();
+        let mut first = vec![0u32];
+        let mut placed = 0;
+        for host in &slots {
+            placed = tasks.min(placed + host.len());
+            if placed as u32 > first[first.len() - 1] {
+                first.push(placed as u32);
+            }
+        }
+        Self {
+            names,
+            slots,
+            first,
+        }
+    }
+
+    /// Number of blocks.
+    pub(crate) fn blocks(&self) -> usize {
+        self.first.len() - 1
+    }
+
+    /// Ranks of a block; none of one beyond the last.
+    pub(crate) fn size(&self, block: usize) -> usize {
+        self.first
+            .get(block + 1)
+            .map_or(0, |&end| (end - self.first[block]) as usize)
+    }
+
+    /// The block of every rank.
+    fn block_of(&self) -> Vec<u32> {
+        let blocks = 0..self.blocks();
+        blocks
+            .flat_map(|b| std::iter::repeat_n(b as u32, self.size(b)))
+            .collect()
+    }
+
+    /// The node that stands for a host.
+    fn node(&self, host: usize) -> NodeId {
+        self.slots[host][0].node
+    }
+
+    /// Whether blocks take hosts in this order; otherwise a host has too few slots.
+    pub(crate) fn takes(&self, order: &[u32]) -> bool {
+        let mut sizes = (0..).map(|block| self.size(block));
+        order.iter().all(|&host| {
+            let size = sizes.next().unwrap_or(0);
+            self.slots[host as usize].len() >= size
+        })
+    }
+
+    /// The placement with every block on the host of its number in `order`.
+    pub(crate) fn placement(
+        &self,
+        problem: &Problem<'_>,
+        order: &[u32],
+    ) -> Result<Placement, MapError> {
+        let mut slots = Vec::with_capacity(problem.exchange.tasks());
+        for (block, &host) in order.iter().enumerate() {
+            slots.extend_from_slice(&self.slots[host as usize][..self.size(block)]);
+        }
+        Ok(Placement::new(problem.fabric, problem.allocation, slots)?)
+    }
+
+    /// Hosts in the order of their blocks in a placement.
+    ///
+    /// # Errors
+    /// A rank is elsewhere than its block.
+    pub(crate) fn order_of(
+        &self,
+        problem: &Problem<'_>,
+        placement: &Placement,
+    ) -> Result<Vec<u32>, MapError> {
+        let mut host_of: HashMap<NodeId, u32> = HashMap::new();
+        for (host, slots) in (0..).zip(&self.slots) {
+            host_of.extend(slots.iter().map(|s| (s.node, host)));
+        }
+        let mut order = Vec::with_capacity(self.blocks());
+        for block in 0..self.blocks() {
+            let ranks = self.first[block] as usize..self.first[block + 1] as usize;
+            let placed = &placement.slots()[ranks.clone()];
+            let host = host_of.get(&placed[0].node).copied().unwrap_or(0);
+            let own = &self.slots[host as usize];
+            let wrong = (0..placed.len()).find(|&i| own.get(i) != Some(&placed[i]));
+            if let Some(local) = wrong {
+                return Err(MapError::BadOption {
+                    what: "current placement",
+                    found: format!(
+                        "rank {} on {}",
+                        ranks.start + local,
+                        problem.fabric.node(placed[local].node).name
+                    ),
+                    expected: "each host's ranks consecutive and on its slots in order, where hosts are kept whole",
+                });
+            }
+            order.push(host);
+        }
+        Ok(order)
+    }
+
+    /// Hosts in the order of some keys, as many as there are blocks.
+    fn sorted<K: Ord>(&self, key: impl Fn(usize) -> K) -> Vec<u32> {
+        let mut all: Vec<usize> = (0..self.names.len()).collect();
+        all.sort_by_cached_key(|&host| key(host));
+        let order = all.into_iter().map(|host| host as u32);
+        order.take(self.blocks()).collect()
+    }
+
+    /// In the order of the allocation.
+    pub(crate) fn in_order(&self) -> Vec<u32> {
+        (0..self.blocks() as u32).collect()
+    }
+
+    /// By name as text, as torchrun's dynamic rendezvous sorts them.
+    pub(crate) fn by_text(&self) -> Vec<u32> {
+        self.sorted(|host| self.names[host])
+    }
+
+    /// By name, numbers as numbers.
+    pub(crate) fn by_number(&self) -> Vec<u32> {
+        self.sorted(|host| natural(self.names[host]))
+    }
+
+    /// Rank of every host by name, numbers as numbers.
+    fn sorted_all(&self) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..self.names.len()).collect();
+        all.sort_by_cached_key(|&host| natural(self.names[host]));
+        let mut rank = vec![0; all.len()];
+        for (at, host) in all.into_iter().enumerate() {
+            rank[host] = at;
+        }
+        rank
+    }
+
+    /// Any order.
+    pub(crate) fn shuffled(&self, rng: &mut Random) -> Vec<u32> {
+        let mut all: Vec<u32> = (0..self.names.len() as u32).collect();
+        rng.shuffle(&mut all);
+        // Hosts with few slots take small blocks only.
+        let mut order = vec![NONE; self.blocks()];
+        let mut blocks: Vec<usize> = (0..self.blocks()).collect();
+        blocks.sort_by_key(|&b| Reverse(self.size(b)));
+        for block in blocks {
+            let fits = |&h: &u32| self.slots[h as usize].len() >= self.size(block);
+            match all.iter().position(fits) {
+                Some(at) => order[block] = all.swap_remove(at),
+                None => return self.in_order(),
+            }
+        }
+        order
+    }
+}
+
+/// A name with its numbers as numbers.
+fn natural(name: &str) -> Vec<(bool, u64, &str)> {
+    name.as_bytes()
+        .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+        .map(|part| {
+            let text = std::str::from_utf8(part).unwrap_or_default();
+            let digits = part[0].is_ascii_digit();
+            (!digits, text.parse().unwrap_or(0), text)
+        })
+        .collect()
+}
+
+/// A lower bound of the worst link where every order of hosts loads the links of hosts alike: hosts of one kind with the
+/// same slots, each a unit of its own, without load of others and broken links.
+pub(crate) fn bound(problem: &Problem<'_>, hosts: &Hosts<'_>, in_order: &Evaluation) -> f64 {
+    let fabric = problem.fabric;
+    let Some(inside) = fabric.inside().filter(|_| problem.background.is_none()) else {
+        return 0.0;
+    };
+    let units: Vec<_> = inside.units().collect();
+    // Kind and slots of a host that is a unit of its own.
+    let form = |slots: &[Slot]| -> Option<(u32, Vec<Option<u16>>)> {
+        let unit = inside.unit_of(slots.first()?.node)?;
+        let spec = units[unit as usize];
+        let numbers = slots.iter().map(|s| inside.number_in_unit(s.node));
+        (spec.hosts.len() == 1).then(|| (spec.kind, numbers.collect()))
+    };
+    let first = hosts.slots.first().and_then(|s| form(s));
+    let alike = first.is_some() && hosts.slots.iter().all(|s| form(s) == first);
+    let ends = || fabric.node_ids().take(fabric.network_nodes());
+    let rate = |link| fabric.link(link).capacity().0;
+    let mut rates = ends()
+        .flat_map(|n| [fabric.node(n).inject, fabric.node(n).eject])
+        .map(rate);
+    let one = rates.next();
+    let even = rates.all(|r| Some(r) == one);
+    match alike && even && fabric.links().iter().all(hopbyte_fabric::Link::is_up) {
+        true => in_order.worst_host_link_seconds * (1.0 - 1e-9),
+        false => 0.0,
+    }
+}
+
+/// Searches orders of hosts.
+pub(crate) fn search(run: &Run<'_>, hosts: &Hosts<'_>) -> Result<Found, MapError> {
+    let (problem, flag) = (run.problem, run.options.flag());
+    if matches!(problem.routing, Routing::Hosts(_)) {
+        return match HostPaths::new(problem, flag)? {
+            Some(paths) => over(run, hosts, &paths),
+            None => Ok(Found::default()),
+        };
+    }
+    match (GridPaths::new(problem), problem.objective) {
+        (Some(_), Objective::RouteCost(_)) | (None, _) => match StoredPaths::new(problem, flag)? {
+            Some(paths) => over(run, hosts, &paths),
+            None => Ok(Found::default()),
+        },
+        (Some(paths), _) => over(run, hosts, &paths),
+    }
+}
+
+/// An order with its cost.
+type Scored = (Vec<u32>, Placement, Evaluation);
+
+/// [`search`] on one form of routes.
+fn over<P: Paths>(run: &Run<'_>, hosts: &Hosts<'_>, paths: &P) -> Result<Found, MapError> {
+    let (problem, options) = (run.problem, run.options);
+    let flag = options.flag();
+    let machine = Machine::new(problem, hosts, paths, run.graph);
+    let mut starts: Vec<Vec<u32>> = vec![hosts.in_order(), hosts.by_text(), hosts.by_number()];
+    starts.extend(machine.packed(hosts));
+    if let Some(current) = problem.current {
+        starts.push(hosts.order_of(problem, current)?);
+    }
+    starts.retain(|s| hosts.takes(s));
+    let mut tried = Tried {
+        run,
+        hosts,
+        found: Found::default(),
+        order: starts.first().cloned().unwrap_or_default(),
+    };
+    let mut scored = tried.all(starts)?;
+    scored.sort_by(|a, b| less_than(&a.2, &b.2, &problem.objective));
+    let starts: Vec<Vec<u32>> = scored.into_iter().map(|s| s.0).collect();
+    if starts.is_empty() || hosts.names.len() < 2 {
+        return Ok(tried.found);
+    }
+    let runs = options.runs.max(1);
+    let mut left = options.trials.map_or(u64::MAX, |t| t / runs as u64);
+    let span = Span::begin(options.seconds);
+    let stop = match options.trials {
+        Some(_) => flag,
+        None => span.stop(flag),
+    };
+    let blocks = hosts.blocks() as u64;
+    let (mut spent, mut best_at) = (0u64, 0u64);
+    for wave in 0u32.. {
+        let planned = (FIRST.0 * blocks)
+            .max(FIRST.1)
+            .saturating_mul(1 << wave.min(40));
+        let clock = options.trials.is_none() && wave > 0 && {
+            let grows = (spent + planned) as f64 / spent as f64;
+            span.passed() * grows > 1.0
+        };
+        let length = match clock {
+            true => Length::Seconds(options.seconds * (1.0 - span.passed())),
+            false => Length::Trials(planned),
+        };
+        let effort = Effort {
+            planned: length,
+            left,
+            stop,
+        };
+        let from = |number: usize| match (wave as usize * runs + number) % 3 {
+            0 => tried.order.clone(),
+            n => starts[(wave as usize + n - 1) % starts.len()].clone(),
+        };
+        let one = |number: usize| {
+            let stream = STREAM + (u64::from(wave) << 16) + number as u64;
+            let mut rng = Random::stream(options.seed, stream);
+            Walk::new(&machine, &from(number)).run(effort, &mut rng)
+        };
+        let ends: Vec<_> = match run.threads {
+            1 => (0..runs).map(one).collect(),
+            _ => (0..runs).into_par_iter().map(one).collect(),
+        };
+        spent += planned;
+        let mut most = 0;
+        let mut orders = Vec::new();
+        for (order, trials) in ends {
+            tried.found.trials += trials;
+            most = most.max(trials);
+            orders.push(order);
+        }
+        left = left.saturating_sub(most);
+        let before = tried.found.best.as_ref().map(|b| b.1.clone());
+        tried.all(orders)?;
+        if tried.found.best.as_ref().map(|b| &b.1) != before.as_ref() {
+            best_at = spent;
+        }
+        let patience = (best_at * STUCK.0).max(STUCK.1 * blocks).max(STUCK.2);
+        if clock || left == 0 || stop.is_set() || spent - best_at >= patience {
+            break;
+        }
+        tell(run, &tried.found, span.passed());
+    }
+    tell(run, &tried.found, 1.0);
+    Ok(tried.found)
+}
+
+fn tell(run: &Run<'_>, found: &Found, done: f64) {
+    let best = found.best.as_ref().map(|b| &b.1);
+    let best = best.unwrap_or(&run.candidates[run.best].2);
+    (run.progress)(crate::mapper::Progress {
+        done,
+        best: best.score(&run.problem.objective).0,
+        bound: run.bound,
+    });
+}
+
+fn less_than(a: &Evaluation, b: &Evaluation, objective: &Objective<'_>) -> std::cmp::Ordering {
+    let (a, b) = (a.score(objective), b.score(objective));
+    a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+}
+
+/// The best order so far.
+struct Tried<'r, 'a> {
+    run: &'r Run<'r>,
+    hosts: &'r Hosts<'a>,
+    found: Found,
+    order: Vec<u32>,
+}
+
+impl Tried<'_, '_> {
+    /// Evaluates orders and keeps the best that is better than every baseline.
+    fn all(&mut self, orders: Vec<Vec<u32>>) -> Result<Vec<Scored>, MapError> {
+        let (run, hosts) = (self.run, self.hosts);
+        let problem = run.problem;
+        let flag = run.options.flag();
+        let cost = |order: Vec<u32>| -> Result<Option<Scored>, MapError> {
+            let placement = hosts.placement(problem, &order)?;
+            let cost = evaluate_until(problem, &placement, flag)?;
+            Ok(cost.map(|cost| (order, placement, cost)))
+        };
+        let all: Vec<Result<Option<Scored>, MapError>> = orders.into_par_iter().map(cost).collect();
+        let all = all.into_iter().filter_map(Result::transpose);
+        let all: Vec<Scored> = all.collect::<Result<_, _>>()?;
+        let limits = &run.candidates[run.reference].2;
+        for (order, placement, cost) in &all {
+            let best = self.found.best.as_ref().map(|b| &b.1);
+            let best = best.unwrap_or(&run.candidates[run.best].2);
+            if cost.keeps_limits(limits, &problem.objective)
+                && cost.better_than(best, &problem.objective)
+            {
+                self.found.best = Some((placement.clone(), cost.clone()));
+                self.order.clone_from(order);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Bytes × cost of pairs of places, if that is the objective.
+fn pair_cost(problem: &Problem<'_>) -> Option<impl Fn(u32, u32) -> f64 + use<>> {
+    let Objective::RouteCost(costs) = problem.objective else {
+        return None;
+    };
+    let costs = pair_costs(costs);
+    let places = problem.allocation.nodes().len();
+    Some(move |a: u32, b: u32| match a == b {
+        true => 0.0,
+        false => f64::from(costs[a as usize * places + b as usize]),
+    })
+}
+
+/// The graph of a job's blocks.
+fn quotient(exchange: &Exchange, hosts: &Hosts<'_>) -> Graph {
+    Graph::of_tasks(exchange).quotient(&hosts.block_of(), hosts.blocks())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::natural;
+
+    #[test]
+    fn numbers_in_names_are_numbers() {
+        let mut names = ["node66", "node7", "node70", "node8", "a"];
+        names.sort_by_key(|n| natural(n));
+        assert_eq!(names, ["a", "node7", "node8", "node66", "node70"]);
+    }
+}

@@ -81,6 +81,21 @@ def test_agents_and_collectors_find_each_other_again(site: Site, server) -> None
     wait("both still", lambda: site.last_tick()["reported"] == 2)
 
 
+def test_names_that_a_subject_could_misread(site: Site, server) -> None:  # noqa: ANN001
+    """Names with the bus's separators arrive; names with its wildcards are refused by the agent itself."""
+    bus = server()
+    site.collect(*bus.url, *TICKS)
+    names = ["a.b:c", "x..y", ".x", "x.", ":", "-n"]
+    for at, name in enumerate(names):
+        words = [site.hopbyte, "agent", f"--name={name}", "--interface", "lo", *bus.url, *FAST]
+        site.start(*words, out=f"agent{at}")
+    wait("all nodes", lambda: site.last_tick()["reported"] == len(names))
+    for name in ["*", ">", "a b", "$SYS", "ü", "", "n" * 129]:
+        words = [str(site.hopbyte), "agent", f"--name={name}", "--interface", "lo", *bus.url, "--ticks", "1"]
+        done = subprocess.run(words, cwd=site.folder, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 2 and "error: --name: found node name" in done.stderr, (name, done)
+
+
 def test_lines_come_over_the_bus_too(site: Site, server) -> None:  # noqa: ANN001
     """ClusterCockpit's collectors publish lines on their own subject."""
     bus = server()

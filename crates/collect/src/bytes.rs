@@ -166,7 +166,8 @@ impl<'a> Take<'a> {
 
     /// A word of printable ASCII without quotes, at most [`LONGEST_WORD`] long.
     pub fn word(&mut self, what: &str) -> Result<&'a str, Refusal> {
-        let n = self.count(what, LONGEST_WORD)?;
+        let n = self.count("bytes", LONGEST_WORD);
+        let n = n.map_err(|refusal| Refusal::new(format!("{what}: {refusal}")))?;
         let bytes = self.bytes(n)?;
         match std::str::from_utf8(bytes) {
             Ok(word) if is_word(word) => Ok(word),

@@ -7,6 +7,7 @@ use hopbyte_collect::agent::{HANDED_ON, Options, Subject, Target, work};
 use hopbyte_collect::bus::{BLOCKS, check_cluster};
 use hopbyte_collect::period_ns;
 use hopbyte_collect::tls::Trust;
+use hopbyte_collect::wire::check_node;
 use hopbyte_observe::sources::host_name;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,7 @@ pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
         Some(name) => name.clone(),
         None => host_name(Path::new("/")).context("host name")?,
     };
+    check_node(&node).map_err(found("--name"))?;
     // Checked here too, so that errors are those of this command.
     args.token.as_deref().map(token).transpose()?;
     args.tls_ca.as_deref().map(Trust::read).transpose()?;

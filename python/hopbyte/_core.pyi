@@ -296,4 +296,5 @@ def map(
     trials: int | None = None,
     seed: int = 1,
     threads: int = 0,
+    keep: Literal["hosts"] | None = None,
 ) -> Mapping: ...

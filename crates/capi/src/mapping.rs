@@ -133,6 +133,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             node: None,
             goal: choice("objective", options.objective, &goals)?,
             costs: None,
+            keep_hosts: false,
         };
         let found = search(&question, &options.effort()?, &|_| {})?;
         let (placement, certificate) = (found.placement, found.certificate);

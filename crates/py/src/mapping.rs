@@ -172,17 +172,17 @@ fn check(machine: &Machine, links: Option<&Links>, placement: Option<&Placement>
 /// ``background``: links with counters, for the load of other jobs. ``current``: the current placement; the
 /// result is never worse. ``wire``: the network whose headers and responses links carry on top of the payload
 /// (``auto``: by the machine; ``payload``: none). ``response_fraction`` instead: a share of the payload on the
-/// way back. ``trials`` instead of ``seconds`` gives the same result on any machine. Ctrl-C ends the search with
+/// way back. ``keep='hosts'``: whole hosts are permuted only, as torchrun needs. ``trials`` instead of ``seconds`` gives the same result on any machine. Ctrl-C ends the search with
 /// ``KeyboardInterrupt``.
 #[pyfunction]
 #[pyo3(signature = (
     traffic, machine, nodes=Nodes::List("all".into()), *, ranks_per_node=None, objective="worst-link",
     metric="hops", aggregate=None, background=None, current=None, response_fraction=None,
     wire=WireOptions::DEFAULT_NETWORK, seconds=Effort::DEFAULT.seconds, trials=Effort::DEFAULT.trials,
-    seed=Effort::DEFAULT.seed, threads=Effort::DEFAULT.threads
+    seed=Effort::DEFAULT.seed, threads=Effort::DEFAULT.threads, keep=None
 ))]
 #[pyo3(
-    text_signature = "(traffic, machine, nodes='all', *, ranks_per_node=None, objective='worst-link', metric='hops', aggregate=None, background=None, current=None, response_fraction=None, wire='auto', seconds=2.0, trials=None, seed=1, threads=0)"
+    text_signature = "(traffic, machine, nodes='all', *, ranks_per_node=None, objective='worst-link', metric='hops', aggregate=None, background=None, current=None, response_fraction=None, wire='auto', seconds=2.0, trials=None, seed=1, threads=0, keep=None)"
 )]
 #[allow(clippy::too_many_arguments)]
 pub fn map(
@@ -202,6 +202,7 @@ pub fn map(
     trials: Option<u64>,
     seed: u64,
     threads: usize,
+    keep: Option<&str>,
 ) -> PyResult<Mapping> {
     let now = current.as_ref().map(Py::get);
     let links = background.as_ref().map(Py::get);
@@ -242,6 +243,15 @@ pub fn map(
         goal,
         costs,
         loads,
+        keep_hosts: match keep {
+            None => false,
+            Some("hosts") => true,
+            Some(other) => {
+                return Err(wrong(format!(
+                    "found keep={other:?}, expected 'hosts' or None"
+                )));
+            }
+        },
     };
     let (mapping, before, cost) = interruptible(py, |stop| {
         let effort = Effort {

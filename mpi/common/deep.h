@@ -119,6 +119,8 @@ int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI
 #if defined(HOPBYTE_FLAVOUR_MPICH)
 #define MPI_UNWEIGHTED (*HOPBYTE_FOUND(hopbyte_data_find, int *const *, "MPI_UNWEIGHTED"))
 #define MPI_WEIGHTS_EMPTY (*HOPBYTE_FOUND(hopbyte_data_find, int *const *, "MPI_WEIGHTS_EMPTY"))
+#define MPI_T_PVAR_ALL_HANDLES                                                                                         \
+    (*HOPBYTE_FOUND(hopbyte_data_find, MPI_T_pvar_handle const *, "MPI_T_PVAR_ALL_HANDLES"))
 #endif
 
 #endif

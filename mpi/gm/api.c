@@ -120,6 +120,7 @@ static bool env_true(const char *name)
 
 static void gm_release(struct hopbyte_gm *gm)
 {
+    gm_pvars_remove(gm);
     for (int i = 0; i < gm->domain_count; i++)
         gm_domain_free(&gm->domains[i]);
     gm_free(gm->domains);
@@ -155,6 +156,7 @@ EXPORT int hopbyte_gm_init_state(MPI_Comm comm, hopbyte_gm_state_t *state)
     }
     if (gm->verbose)
         say_what_was_found(gm, comm);
+    gm_pvars_add(gm);
     state->gm = gm;
     return 0;
 }

@@ -124,6 +124,8 @@ int gm_leaders_choose(MPI_Comm comm, char (*ids)[GM_NAME_BYTES], int *count);
 
 int gm_domain_prepare(struct hopbyte_gm *gm, struct gm_domain *domain);
 void gm_domain_free(struct gm_domain *domain);
+/* Brings the running totals up to date; and takes a sample of them too. */
+void gm_domain_refresh(struct hopbyte_gm *gm, struct gm_domain *domain);
 int gm_domain_read(struct hopbyte_gm *gm, struct gm_domain *domain);
 /* Difference of two samples, numbered back from the last one; both must still be stored. */
 void gm_domain_between(const struct hopbyte_gm *gm, const struct gm_domain *domain, int older, int newer,
@@ -135,6 +137,15 @@ double gm_seconds(void);
 typedef void (*gm_difference)(const struct hopbyte_gm *gm, int domain, const void *context, struct gm_delta *out);
 /* Gathers every domain's differences to rank 0, a few at a time, and prints them. `region` may be NULL. */
 int gm_print(struct hopbyte_gm *gm, const char *region, gm_difference difference, const void *context);
+
+/* --- variables.c: links as performance variables --- */
+
+/* Offers the links of the domains that this rank reads, and withdraws their values. */
+void gm_pvars_add(struct hopbyte_gm *gm);
+void gm_pvars_remove(struct hopbyte_gm *gm);
+/* Running totals may be read by a tool's thread. */
+void gm_pvars_lock(void);
+void gm_pvars_unlock(void);
 
 /* --- regions.c: without relinking --- */
 void gm_regions_free(struct hopbyte_gm *gm);

@@ -81,7 +81,7 @@ static void raw_fold(const struct hopbyte_gm *gm, struct gm_domain *domain, stru
     raw->known = true;
 }
 
-int gm_domain_read(struct hopbyte_gm *gm, struct gm_domain *domain)
+void gm_domain_refresh(struct hopbyte_gm *gm, struct gm_domain *domain)
 {
     uint64_t values[domain->raw_count + 1];
     bool valid[domain->raw_count + 1];
@@ -93,6 +93,13 @@ int gm_domain_read(struct hopbyte_gm *gm, struct gm_domain *domain)
     for (int i = 0; i < domain->raw_count; i++)
         raw_fold(gm, domain, &domain->raw[i], values[i], valid[i], since);
     domain->read_at = now;
+}
+
+int gm_domain_read(struct hopbyte_gm *gm, struct gm_domain *domain)
+{
+    gm_pvars_lock();
+    gm_domain_refresh(gm, domain);
+    gm_pvars_unlock();
     size_t cells = cells_of(domain), at = (size_t)(gm->sample_count % (uint64_t)gm->sample_room);
     memcpy(domain->samples + at * cells, domain->now, cells * sizeof *domain->now);
     return 0;

@@ -14,6 +14,7 @@ bool hopbyte_io_on;
 _Thread_local struct hopbyte_io_call *hopbyte_io_now;
 
 static struct hopbyte_io_file *files;
+static struct hopbyte_io_sums all; /* of all files, closed ones too */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool asked(const char *name)
@@ -140,6 +141,35 @@ static uint64_t delivered(struct hopbyte_io_call *call)
     return rc == MPI_SUCCESS && bytes >= 0 ? (uint64_t)bytes : call->sums.requested;
 }
 
+static void sums_add(struct hopbyte_io_sums *to, const struct hopbyte_io_sums *s)
+{
+    to->total += s->total;
+    to->arrival += s->arrival;
+    to->agree += s->agree;
+    to->exchange += s->exchange;
+    to->file += s->file;
+    to->other += s->other;
+    to->calls += s->calls;
+    to->requested += s->requested;
+    to->delivered += s->delivered;
+    to->sent += s->sent;
+    to->read_bytes += s->read_bytes;
+    to->written_bytes += s->written_bytes;
+    to->reads += s->reads;
+    to->writes += s->writes;
+    to->inner += s->inner;
+    to->failed += s->failed;
+    to->later += s->later;
+    to->file_errors += s->file_errors;
+}
+
+void hopbyte_io_all(struct hopbyte_io_sums *sums)
+{
+    pthread_mutex_lock(&lock);
+    *sums = all;
+    pthread_mutex_unlock(&lock);
+}
+
 void hopbyte_io_end(struct hopbyte_io_call *call, int rc)
 {
     if (!call->file)
@@ -160,25 +190,8 @@ void hopbyte_io_end(struct hopbyte_io_call *call, int rc)
         s->failed = 1;
     struct hopbyte_io_file *file = call->file;
     pthread_mutex_lock(&lock);
-    struct hopbyte_io_sums *to = &file->sums[call->part];
-    to->total += s->total;
-    to->arrival += s->arrival;
-    to->agree += s->agree;
-    to->exchange += s->exchange;
-    to->file += s->file;
-    to->other += s->other;
-    to->calls += s->calls;
-    to->requested += s->requested;
-    to->delivered += s->delivered;
-    to->sent += s->sent;
-    to->read_bytes += s->read_bytes;
-    to->written_bytes += s->written_bytes;
-    to->reads += s->reads;
-    to->writes += s->writes;
-    to->inner += s->inner;
-    to->failed += s->failed;
-    to->later += s->later;
-    to->file_errors += s->file_errors;
+    sums_add(&file->sums[call->part], s);
+    sums_add(&all, s);
     if (call->part <= IO_READ_ALL && s->calls)
         span_keep(file, call, now);
     pthread_mutex_unlock(&lock);

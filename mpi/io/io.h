@@ -77,6 +77,8 @@ double hopbyte_io_seconds(void);
 void hopbyte_io_begin(struct hopbyte_io_call *call, MPI_File handle, enum hopbyte_io_part part, bool meet,
                       uint64_t bytes);
 void hopbyte_io_end(struct hopbyte_io_call *call, int rc);
+/* Sums of this process over all files and kinds of calls so far. */
+void hopbyte_io_all(struct hopbyte_io_sums *sums);
 uint64_t hopbyte_io_bytes(uint64_t count, MPI_Datatype type);
 /* The status to pass to the library. */
 MPI_Status *hopbyte_io_status(struct hopbyte_io_call *call, MPI_Status *given);

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "fair.h"
 
+#include "../common/pvars.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
@@ -195,10 +197,45 @@ static void acquire(struct hopbyte_fair *lock)
     if (!own)
         return;
     double seconds = waited ? seconds_now() - begun : 0;
-    own->acquired++;
-    own->waited += waited;
-    own->longest = seconds > own->longest ? seconds : own->longest;
+    __atomic_store_n(&own->acquired, own->acquired + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&own->waited, own->waited + waited, __ATOMIC_RELAXED);
+    if (seconds > own->longest)
+        __atomic_store(&own->longest, &seconds, __ATOMIC_RELAXED);
 }
+
+/* --- performance variables, where acquisitions are counted --- */
+
+enum { ACQUIRED, WAITED, LONGEST, OFFERED };
+static const struct hopbyte_pvar offered[OFFERED] = {
+    {"hopbyte_lock_acquired", "Acquisitions of replaced locks, of all threads", HOPBYTE_PVAR_COUNTER, false},
+    {"hopbyte_lock_waited", "Acquisitions of replaced locks that had to wait", HOPBYTE_PVAR_COUNTER, false},
+    {"hopbyte_lock_longest_wait_seconds", "Longest wait for a replaced lock, in seconds", HOPBYTE_PVAR_HIGHEST, true}};
+
+static int offered_count(void)
+{
+    return report && mode == ON ? OFFERED : 0;
+}
+
+static const struct hopbyte_pvar *offered_at(int index)
+{
+    return &offered[index];
+}
+
+static bool offered_read(int index, struct hopbyte_pvar_value *value)
+{
+    for (struct use *use = __atomic_load_n(&uses, __ATOMIC_ACQUIRE); use; use = use->next) {
+        double longest;
+        __atomic_load(&use->longest, &longest, __ATOMIC_RELAXED);
+        if (index == LONGEST)
+            value->seconds = longest > value->seconds ? longest : value->seconds;
+        else
+            value->count += __atomic_load_n(index == ACQUIRED ? &use->acquired : &use->waited, __ATOMIC_RELAXED);
+    }
+    return true;
+}
+
+HOPBYTE_PVARS_DEFINE(lock, "Replaced locks of the MPI library (libhopbyte_lock)", offered_count, offered_at,
+                     offered_read);
 
 __attribute__((destructor)) static void lock_stop(void)
 {

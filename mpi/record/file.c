@@ -103,6 +103,17 @@ void hopbyte_library_write(FILE *out)
     }
 }
 
+/* Lines that were made as text. */
+static void lines_write(char *text)
+{
+    for (char *line = text; line && *line;) {
+        char *end = strchr(line, '\n');
+        line_write("%.*s", (int)(end - line), line);
+        line = end + 1;
+    }
+    free(text);
+}
+
 static void header_write(void)
 {
     char host[256], cpus[1024], command[1024];
@@ -125,12 +136,7 @@ static void header_write(void)
         hopbyte_library_write(out);
         fclose(out);
     }
-    for (char *line = text; line && *line;) {
-        char *end = strchr(line, '\n');
-        line_write("%.*s", (int)(end - line), line);
-        line = end + 1;
-    }
-    free(text);
+    lines_write(text);
 }
 
 void hopbyte_file_init(bool spawned)
@@ -337,6 +343,7 @@ static void times_write(void)
 static void trailer_write(const char *ended)
 {
     times_write();
+    lines_write(hopbyte_variables_text());
     if (hopbyte_live->rounded)
         line_write("rounded\t%" PRIu64, hopbyte_live->rounded);
     line_write("cpu\t%d", sched_getcpu());

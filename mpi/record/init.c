@@ -47,6 +47,7 @@ static void record_begin(MPI_Group world, bool spawned)
         return;
     }
     hopbyte_cause_watch();
+    hopbyte_variables_begin();
     hopbyte_recorder.begun = true;
     pthread_atfork(NULL, NULL, record_leave);
     __atomic_store_n(&hopbyte_recorder.on, true, __ATOMIC_RELAXED);
@@ -72,6 +73,8 @@ static void record_end(const char *ended)
     state.ended = true;
     hopbyte_recorder.begun = false;
     __atomic_store_n(&hopbyte_recorder.on, false, __ATOMIC_RELAXED);
+    if (strcmp(ended, "exit") != 0)
+        hopbyte_variables_read();
     hopbyte_lock();
     hopbyte_trace_write(ended);
     hopbyte_file_finish(ended);
@@ -110,6 +113,7 @@ HOPBYTE_DEFINE(int, Finalize, (void))
 {
     hopbyte_depth++;
     record_end("finalize");
+    hopbyte_variables_end();
     if (state.begun)
         NEXT(Group_free)(&state.world);
     int rc = NEXT(Finalize)();

@@ -165,6 +165,11 @@ static inline void hopbyte_tally_call(uint64_t key, uint64_t size, uint64_t byte
 }
 /* Flushes the threads' counts to the table, which is written out and emptied when full. The lock is held. */
 void hopbyte_tallies_gather(void);
+/* Sums of everything counted so far, written out or not. */
+struct hopbyte_totals {
+    uint64_t messages, bytes, collectives, collective_bytes, one_sided, one_sided_bytes;
+};
+void hopbyte_totals_read(struct hopbyte_totals *totals);
 /* Calls `visit` for every entry in ascending order of keys, commits the text that it wrote, and empties the table. */
 void hopbyte_table_drain(void (*visit)(const struct hopbyte_item *));
 /* In a forked child: forgets the memory that it shares with its parent. The same for the other parts. */
@@ -443,6 +448,16 @@ double hopbyte_phase_seconds(int phase, uint64_t *entries);
 char *hopbyte_phase_order(void);
 /* Handles MPI_Pcontrol(level); `name` only under HOPBYTE_RECORD_PCONTROL=ipm. */
 void hopbyte_phases_control(int level, const char *name);
+
+/* --- variables.c: HOPBYTE_RECORD_PVARS --- */
+
+/* Starts the variables of the MPI library that were asked for, reads them, and gives them up. The lock is not held: the
+ * variables may be this library's own. */
+void hopbyte_variables_begin(void);
+void hopbyte_variables_read(void);
+void hopbyte_variables_end(void);
+/* Their lines, once; to be freed, and NULL without any. */
+char *hopbyte_variables_text(void);
 
 /* --- file.c --- */
 

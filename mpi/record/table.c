@@ -227,6 +227,49 @@ struct hopbyte_item *hopbyte_tally_turn(unsigned at, uint64_t key, uint64_t size
     return own ? &own->slots[at] : &lost;
 }
 
+static struct hopbyte_totals drained; /* of entries that were written out */
+
+static void totals_add(struct hopbyte_totals *totals, uint64_t key, uint64_t bytes, uint64_t messages)
+{
+    switch (hopbyte_key_class(key)) {
+    case CLASS_POINT:
+        totals->messages += messages;
+        totals->bytes += bytes;
+        break;
+    case CLASS_CALL:
+    case CLASS_DIRECT:
+        totals->collectives += messages;
+        totals->collective_bytes += bytes;
+        break;
+    case CLASS_PUT:
+    case CLASS_GET:
+        totals->one_sided += messages;
+        totals->one_sided_bytes += bytes;
+        break;
+    default: /* CLASS_PAIR: parts of calls that are counted */
+        break;
+    }
+}
+
+void hopbyte_totals_read(struct hopbyte_totals *totals)
+{
+    hopbyte_lock();
+    *totals = drained;
+    for (uint64_t i = 0; i < table.room; i++)
+        if (table.slots[i].key)
+            totals_add(totals, table.slots[i].key, table.slots[i].bytes, table.slots[i].messages);
+    /* Their threads add to these without the lock. */
+    for (struct block *block = used; block; block = block->next)
+        for (unsigned at = 0; at < TALLY_SLOTS; at++) {
+            const struct hopbyte_item *slot = &block->slots[at];
+            uint64_t bytes = __atomic_load_n(&slot->bytes, __ATOMIC_RELAXED);
+            uint64_t messages = __atomic_load_n(&slot->messages, __ATOMIC_RELAXED);
+            if (slot->key)
+                totals_add(totals, slot->key, bytes, messages);
+        }
+    hopbyte_unlock();
+}
+
 void hopbyte_tallies_gather(void)
 {
     for (struct block *block = used; block; block = block->next)
@@ -245,6 +288,9 @@ void hopbyte_table_drain(void (*visit)(const struct hopbyte_item *))
 {
     uint64_t count = 0;
     struct hopbyte_item *sorted = malloc((table.used + 1) * sizeof *sorted);
+    for (uint64_t i = 0; i < table.room; i++)
+        if (table.slots[i].key)
+            totals_add(&drained, table.slots[i].key, table.slots[i].bytes, table.slots[i].messages);
     for (uint64_t i = 0; i < table.room; i++)
         if (table.slots[i].key) {
             if (sorted)

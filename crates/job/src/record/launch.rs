@@ -21,11 +21,12 @@ const TICK: Duration = Duration::from_millis(20);
 /// The variable that turns the trace on.
 pub const TRACE: &str = "HOPBYTE_RECORD_TRACE";
 /// The recorder's environment variables, passed to the ranks if set.
-const SETTINGS: [&str; 4] = [
+const SETTINGS: [&str; 5] = [
     TRACE,
     "HOPBYTE_RECORD_TABLE",
     "HOPBYTE_RECORD_PCONTROL",
     "HOPBYTE_RECORD_LIVE",
+    "HOPBYTE_RECORD_PVARS",
 ];
 
 /// A binary interface of MPI, and the preload library for it.

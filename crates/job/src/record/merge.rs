@@ -1,6 +1,7 @@
 //! Merges the record files of ranks into one per job.
 
 use super::launch::Job;
+use super::variables::{Variable, Variables};
 use crate::error::{Context, Result, refuse};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{InputError, Traffic};
@@ -90,6 +91,7 @@ pub struct Ranks {
     /// Functions with messages that are not in the record, and the reasons, of all ranks.
     unknown: Vec<(String, String)>,
     times: Sums,
+    variables: Variables,
 }
 
 /// Times of all ranks, added up.
@@ -235,6 +237,7 @@ impl Ranks {
         }
         self.size = size;
         self.times.add(rank, text);
+        self.variables.add(rank, text);
         let ended = value("ended").unwrap_or("without a last line").to_owned();
         self.ranks.insert(rank, (host.to_owned(), ended));
         let calls = text.lines().filter_map(|l| l.strip_prefix("unknown\t"));
@@ -366,6 +369,9 @@ pub struct Merged {
     /// Times; absent in records of older recorders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
+    /// Performance variables of the MPI library that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<Variable>,
     /// Whether there is a trace of every call of every rank.
     pub traced: bool,
     /// What the trace lacks.
@@ -416,8 +422,11 @@ impl Merged {
             true => recorded::folder(&folder.display().to_string())?,
             false => None,
         };
+        let mut notes = traffic.notes;
+        notes.extend(ranks.variables.notes());
         Ok(Self {
             times: ranks.times.times(),
+            variables: ranks.variables.rows(traffic.tasks),
             traced: traced.as_ref().is_some_and(|t| t.complete),
             trace_notes: traced.map(|t| t.notes).unwrap_or_default(),
             schema: "hopbyte.record/1",
@@ -439,7 +448,7 @@ impl Merged {
                 .collect(),
             complete: ranks.incomplete().is_none(),
             cut: ranks.cut(),
-            notes: traffic.notes,
+            notes,
             traffic: paths.0,
             placement: paths.1,
         })

@@ -2,3 +2,4 @@
 
 pub mod launch;
 pub mod merge;
+pub mod variables;

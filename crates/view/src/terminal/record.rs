@@ -3,6 +3,7 @@
 use super::Table;
 use hopbyte_fabric::units::{bytes_text, count};
 use hopbyte_job::record::merge::{Merged, Times};
+use hopbyte_job::record::variables::Variable;
 use std::fmt::Write;
 
 /// Functions listed by their time.
@@ -33,6 +34,7 @@ pub fn record_text(record: &Merged, colour: bool) -> String {
         .times
         .as_ref()
         .map_or_else(String::new, |t| times(t, colour));
+    page += &variables(&record.variables, colour);
     for note in &record.notes {
         let _ = writeln!(page, "# {note}");
     }
@@ -42,6 +44,25 @@ pub fn record_text(record: &Merged, colour: bool) -> String {
         "\nhopbyte map {traffic} --current {placement} --fabric …"
     );
     page
+}
+
+/// Performance variables, with the range over ranks.
+fn variables(variables: &[Variable], colour: bool) -> String {
+    if variables.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["<variable of the MPI", "<class", "least", "most", "sum"]);
+    for v in variables {
+        let [least, most, sum] = [v.least, v.most, v.sum].map(|x| {
+            if x.fract() == 0.0 && (0.0..1e15).contains(&x) {
+                count(x as usize)
+            } else {
+                format!("{x:.6}")
+            }
+        });
+        table.row([v.name.clone(), v.class.clone(), least, most, sum]);
+    }
+    table.render(colour)
 }
 
 fn times(times: &Times, colour: bool) -> String {

@@ -26,7 +26,7 @@ static int cell_rank(const struct hopbyte_grid *grid, const int *at)
     return rank;
 }
 
-static void cell_of(const struct hopbyte_grid *grid, int rank, int *at)
+void hopbyte_grid_cell(const struct hopbyte_grid *grid, int rank, int *at)
 {
     for (int i = grid->ndims - 1; i >= 0; i--) {
         int d = grid->column_major ? grid->ndims - 1 - i : i;
@@ -55,7 +55,7 @@ bool hopbyte_grid_graph(const struct hopbyte_grid *grid, struct hopbyte_graph *g
         return false;
     int64_t e = 0;
     for (int v = 0; v < cells; v++) {
-        cell_of(grid, v, at);
+        hopbyte_grid_cell(grid, v, at);
         for (int d = 0; d < grid->ndims; d++)
             for (int step = -1; step <= 1; step += 2) {
                 int to = neighbour(grid, at, d, step);
@@ -118,7 +118,7 @@ bool hopbyte_grid_tile(const struct hopbyte_grid *grid, const int *counts, int n
     int cells = (int)hopbyte_grid_cells(grid), at[REORDER_DIMS_MAX];
     for (int v = 0; v < cells; v++) {
         int tile = 0;
-        cell_of(grid, v, at);
+        hopbyte_grid_cell(grid, v, at);
         for (int d = 0; d < grid->ndims; d++)
             tile = tile * (grid->dims[d] / t.best[d]) + at[d] / t.best[d];
         part[v] = tile;
@@ -139,7 +139,7 @@ static int longest_side(const struct bisection *b, int from, int to)
 {
     int at[REORDER_DIMS_MAX], low[REORDER_DIMS_MAX] = {0}, high[REORDER_DIMS_MAX] = {0}, best = 0;
     for (int i = from; i < to; i++) {
-        cell_of(b->grid, b->cells[i], at);
+        hopbyte_grid_cell(b->grid, b->cells[i], at);
         for (int d = 0; d < b->grid->ndims; d++) {
             low[d] = i == from || at[d] < low[d] ? at[d] : low[d];
             high[d] = i == from || at[d] > high[d] ? at[d] : high[d];
@@ -158,13 +158,13 @@ static bool cells_sort(struct bisection *b, int from, int to, int d)
     if (!next)
         return false;
     for (int i = from; i < to; i++) {
-        cell_of(b->grid, b->cells[i], at);
+        hopbyte_grid_cell(b->grid, b->cells[i], at);
         next[at[d] + 1]++;
     }
     for (int i = 0; i < b->grid->dims[d]; i++)
         next[i + 1] += next[i];
     for (int i = from; i < to; i++) {
-        cell_of(b->grid, b->cells[i], at);
+        hopbyte_grid_cell(b->grid, b->cells[i], at);
         b->scratch[next[at[d]]++] = b->cells[i];
     }
     memcpy(b->cells + from, b->scratch, (size_t)(to - from) * sizeof *b->cells);

@@ -10,6 +10,7 @@ void hopbyte_nodes_free(struct hopbyte_nodes *n)
     free(n->node);
     free(n->counts);
     free(n->names);
+    free(n->network.at);
     memset(n, 0, sizeof *n);
 }
 
@@ -64,6 +65,8 @@ bool hopbyte_nodes_learn(MPI_Comm comm, struct hopbyte_nodes *n)
     NEXT(Gather)(name, 64, MPI_CHAR, all, 64, MPI_CHAR, 0, comm);
     if (rank == 0)
         fine = names_number(n, (const char(*)[64])all);
+    if (rank == 0 && fine)
+        hopbyte_network_read(n, n->problem, sizeof n->problem);
     free(all);
     NEXT(Bcast)(&fine, 1, MPI_INT, 0, comm);
     if (!fine)

@@ -146,6 +146,10 @@ static bool nearest_deal(const struct hopbyte_nodes *n, int *role)
     struct hopbyte_gain gain;
     const char *text = getenv("MPICH_RANK_REORDER_OPTS");
     char shape[256];
+    if (*n->problem) {
+        hopbyte_say("method 4: %s", n->problem);
+        return false;
+    }
     if (!options_parse(text ? text : "", &o) || !options_check(&o, n->ranks) || !hopbyte_grid_graph(&o.grid, &graph))
         return false;
     grid_describe(&o.grid, shape, sizeof shape);
@@ -156,6 +160,11 @@ static bool nearest_deal(const struct hopbyte_nodes *n, int *role)
                     shape, o.grid.column_major ? "first dimension fastest" : "last dimension fastest",
                     o.nearest ? "" : " (--nearest assumed)", gain.before.total, gain.after.total, gain.before.worst,
                     gain.after.worst);
+    if (fine && n->network.dimensions && !hopbyte_world.quiet)
+        hopbyte_say("in the network of %s: messages times links %" PRId64 " -> %" PRId64 ", at the busiest link %" PRId64
+                    " -> %" PRId64,
+                    getenv("HOPBYTE_COORDS_FILE"), gain.toll_before.hops, gain.toll_after.hops, gain.toll_before.worst,
+                    gain.toll_after.worst);
     hopbyte_graph_free(&graph);
     return fine;
 }

@@ -1,6 +1,8 @@
 /* Orders from files: Cray's MPICH_RANK_ORDER, and hopbyte's `rank,node,slot`. */
 #include "reorder.h"
 
+#include "../common/coords.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -105,9 +107,8 @@ static int node_find(const struct hopbyte_nodes *n, const char *name)
     for (int k = 0; k < n->nodes; k++)
         if (strcmp(n->names[k], name) == 0)
             return k;
-    size_t stem = strcspn(name, ".");
     for (int k = 0; k < n->nodes; k++)
-        if (strcspn(n->names[k], ".") == stem && strncmp(n->names[k], name, stem) == 0)
+        if (hopbyte_host_same(n->names[k], name))
             return k;
     return -1;
 }

@@ -25,11 +25,20 @@ static inline MPI_Comm hopbyte_world_of(MPI_Comm comm)
 
 /* --- nodes.c: ranks that share a node --- */
 
+/* Coordinates of the nodes' routers; no dimensions if they are not known. */
+struct hopbyte_network {
+    int dimensions, length[6];
+    bool closed[6]; /* a ring */
+    int (*at)[6];   /* by node */
+};
+
 struct hopbyte_nodes {
     int ranks, nodes;
     int *node;    /* of each rank, numbered in order of appearance */
     int *counts;  /* ranks of each node */
     char (*names)[64];
+    struct hopbyte_network network;
+    char problem[512]; /* why the coordinates that were given cannot be used */
 };
 /* Collective; the result is at rank 0 of comm, elsewhere it is empty. False without memory, on every rank. */
 bool hopbyte_nodes_learn(MPI_Comm comm, struct hopbyte_nodes *nodes);
@@ -64,16 +73,35 @@ struct hopbyte_grid {
     bool periodic[REORDER_DIMS_MAX], column_major;
 };
 int64_t hopbyte_grid_cells(const struct hopbyte_grid *grid);
+void hopbyte_grid_cell(const struct hopbyte_grid *grid, int rank, int *at);
 bool hopbyte_grid_graph(const struct hopbyte_grid *grid, struct hopbyte_graph *graph);
 /* Equal blocks, one per node; false if the counts differ or no block shape divides the grid. */
 bool hopbyte_grid_tile(const struct hopbyte_grid *grid, const int *counts, int nodes, int *part);
 /* Bisects the grid along its longest side, and the nodes with it, down to one node. */
 bool hopbyte_grid_bisect(const struct hopbyte_grid *grid, const int *counts, int nodes, int *part);
 
+/* --- network.c: the nodes' places in the network --- */
+
+/* Messages times links, in total and at the busiest directed link. */
+struct hopbyte_toll {
+    int64_t worst, hops;
+};
+bool hopbyte_toll_better(struct hopbyte_toll a, struct hopbyte_toll b);
+/* Reads HOPBYTE_COORDS_FILE, if set, for the nodes of the job; false with the problem's text. */
+bool hopbyte_network_read(struct hopbyte_nodes *nodes, char *problem, size_t room);
+/* The toll of a graph's edges with vertex v on node part[v]. False without memory. */
+bool hopbyte_toll_measure(const struct hopbyte_nodes *nodes, const struct hopbyte_graph *graph, const int *part,
+                          struct hopbyte_toll *toll);
+/* Exchanges whole parts between nodes with equally many ranks while that reduces the toll. Bounded work, deterministic.
+ * False without memory. */
+bool hopbyte_network_place(const struct hopbyte_nodes *nodes, const struct hopbyte_graph *graph,
+                           const struct hopbyte_grid *grid, int *part);
+
 /* --- order.c: the best of several heuristics --- */
 
 struct hopbyte_gain {
     struct hopbyte_cut before, after;
+    struct hopbyte_toll toll_before, toll_after; /* if the network is known */
     int moved;
 };
 /* For vertices 0..graph->vertices-1 now at the ranks of the same number: fills role[rank] with the vertex assigned to

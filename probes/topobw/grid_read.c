@@ -1,11 +1,12 @@
 /* Coordinates from a file or from the environment. */
+#include "coords.h"
 #include "grid.h"
 #include "lines.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_DIMENSION = 4096, LARGEST_NID = 100000000 };
+enum { LONGEST_DIMENSION = 4096 };
 
 long hopbyte_grid_position(const struct hopbyte_grid *grid, const int *coordinate) {
     long position = 0;
@@ -53,25 +54,6 @@ static void words_join(const struct hopbyte_lines *lines, int first, char *text)
     }
 }
 
-static void dims_read(const struct hopbyte_lines *lines, struct hopbyte_grid *grid) {
-    if (grid->dimensions)
-        hopbyte_lines_wrong(lines, "dims", "dims only once");
-    if (lines->count < 2 || lines->count > HOPBYTE_DIMENSIONS_MOST + 1)
-        hopbyte_lines_wrong(lines, "dims", "one to six lengths");
-    grid->dimensions = lines->count - 1;
-    for (int d = 0; d < grid->dimensions; d++)
-        grid->length[d] = hopbyte_lines_number(lines, d + 1, 1, LONGEST_DIMENSION);
-    if (hopbyte_grid_routers(grid) > 1L << 22)
-        hopbyte_lines_wrong(lines, lines->words[grid->dimensions], "at most 4194304 routers");
-}
-
-static void wrap_read(const struct hopbyte_lines *lines, struct hopbyte_grid *grid) {
-    if (lines->count != grid->dimensions + 1)
-        hopbyte_lines_wrong(lines, "wrap", "0 or 1 for every dimension");
-    for (int d = 0; d < grid->dimensions; d++)
-        grid->closed[d] = hopbyte_lines_number(lines, d + 1, 0, 1);
-}
-
 static int dimension_read(const struct hopbyte_lines *lines, const struct hopbyte_grid *grid, int index, bool sign) {
     const char *word = index < lines->count ? lines->words[index] : "the end of the line";
     const char *at = *word ? strchr(hopbyte_dimension_letters, *word) : NULL;
@@ -102,50 +84,45 @@ static void exception_read(const struct hopbyte_lines *lines, struct hopbyte_gri
     words_join(lines, behind + link, e->text);
 }
 
-static void node_read(const struct hopbyte_lines *lines, struct hopbyte_grid *grid, struct hopbyte_plan *plan) {
-    if (lines->count < 2 || strlen(lines->words[1]) >= HOPBYTE_NAME_ROOM)
-        hopbyte_lines_wrong(lines, lines->words[lines->count - 1], "a node name of at most 127 characters");
-    long position = coordinate_read(lines, grid, 2);
-    struct hopbyte_node *node = hopbyte_plan_node(plan, lines->words[1]);
-    hopbyte_grid_place(grid, plan, position);
-    int behind = 2 + grid->dimensions;
-    if (lines->count > behind && strlen(lines->words[behind]) >= HOPBYTE_NAME_ROOM)
-        hopbyte_lines_wrong(lines, lines->words[behind], "a name of at most 127 characters");
-    if (lines->count > behind)
-        snprintf(node->name, sizeof node->name, "%s", lines->words[behind]);
-    if (lines->count > behind + 1)
-        node->nid = hopbyte_lines_number(lines, behind + 1, 0, LARGEST_NID);
-    if (lines->count > behind + 2)
-        hopbyte_lines_wrong(lines, lines->words[behind + 2], "the end of the line");
+/* A line that only topobw uses. */
+static void other_read(const struct hopbyte_lines *line, struct hopbyte_grid *grid) {
+    const char *word = line->words[0];
+    if (strcmp(word, "kinds") == 0)
+        grid->gemini = grid->dimensions == 3;
+    else if (strcmp(word, "kind") == 0)
+        words_join(line, 2, grid->kind[dimension_read(line, grid, 1, false)]);
+    else
+        exception_read(line, grid, *word == 'l');
 }
 
 void hopbyte_grid_file(struct hopbyte_grid *grid, struct hopbyte_plan *plan, const char *path) {
-    struct hopbyte_lines lines;
+    struct hopbyte_coords coords;
+    char error[COORDS_ERROR], *text = hopbyte_file_share(path);
     grid_start(grid);
-    hopbyte_lines_open(&lines, path, ' ');
-    while (hopbyte_lines_next(&lines)) {
-        const char *word = lines.words[0];
-        if (strcmp(word, "dims") == 0)
-            dims_read(&lines, grid);
-        else if (!grid->dimensions)
-            hopbyte_lines_wrong(&lines, word, "dims before everything else");
-        else if (strcmp(word, "wrap") == 0)
-            wrap_read(&lines, grid);
-        else if (strcmp(word, "kinds") == 0 && lines.count == 2 && strcmp(lines.words[1], "gemini") == 0)
-            grid->gemini = grid->dimensions == 3;
-        else if (strcmp(word, "kind") == 0)
-            words_join(&lines, 2, grid->kind[dimension_read(&lines, grid, 1, false)]);
-        else if (strcmp(word, "router") == 0 || strcmp(word, "link") == 0)
-            exception_read(&lines, grid, *word == 'l');
-        else if (strcmp(word, "node") == 0)
-            node_read(&lines, grid, plan);
-        else
-            hopbyte_lines_wrong(&lines, word, "dims, wrap, kind, kinds gemini, router, link or node");
+    if (!hopbyte_coords_parse(text, path, &coords, error))
+        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s", error);
+    grid->dimensions = coords.dimensions;
+    memcpy(grid->length, coords.length, sizeof grid->length);
+    for (int d = 0; d < coords.dimensions; d++)
+        grid->closed[d] = coords.closed[d];
+    for (int i = 0; i < coords.other_count; i++) {
+        const struct hopbyte_coords_line *other = &coords.others[i];
+        struct hopbyte_lines line = {.path = path, .line = other->number, .count = other->count};
+        memcpy(line.words, other->words, sizeof line.words);
+        other_read(&line, grid);
     }
-    hopbyte_lines_close(&lines);
+    for (int i = 0; i < coords.count; i++) {
+        const struct hopbyte_coords_node *found = &coords.nodes[i];
+        struct hopbyte_node *node = hopbyte_plan_node(plan, found->host);
+        hopbyte_grid_place(grid, plan, hopbyte_grid_position(grid, found->at));
+        if (*found->name)
+            memcpy(node->name, found->name, sizeof node->name);
+        if (found->numbered)
+            node->nid = found->nid;
+    }
+    hopbyte_coords_free(&coords);
+    free(text);
     hopbyte_grid_exceptions_sort(grid, path);
-    if (plan->node_count == 0)
-        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "%s: no nodes; expected lines `node HOST X Y Z [NAME [NID]]`", path);
 }
 
 /* One rank's node, from its environment. */

@@ -13,6 +13,7 @@ from harness import (
     MPICH,
     MPICH4,
     OMPI,
+    OMPI5,
     WITH_FORTRAN,
     Mpi,
     Result,
@@ -423,3 +424,73 @@ def test_sanitizers_find_nothing(mpi: Mpi, tmp_path: Path) -> None:
             environment=environment | settings,
         ).ok()
         assert "Sanitizer" not in result.err and "runtime error" not in result.err
+
+
+# A machine of 8 x 1 nodes in a ring, named by the emulation, in an order that the launcher does not follow.
+RING = "dims 8\n" + "".join(f"node node{k} {at}\n" for k, at in enumerate([0, 4, 2, 6, 1, 5, 3, 7]))
+
+
+def link_loads(ranks: int, dims: tuple[int, int], role_at: list[int], place: dict[int, int], ring: int) -> tuple[int, int]:
+    """Messages times links, and the most at a directed link, of a grid's neighbour messages: a model of its own."""
+    loads: dict[tuple[int, int], int] = {}
+    where = {role: place[launched] for launched, role in enumerate(role_at)}
+    for r in range(ranks):
+        x, y = divmod(r, dims[1])
+        for u, v in ((x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)):
+            if not (0 <= u < dims[0] and 0 <= v < dims[1]):
+                continue
+            at, to = where[r], where[u * dims[1] + v]
+            up = (to - at) % ring
+            step = 1 if up <= ring - up else -1
+            while at != to:
+                loads[at, step] = loads.get((at, step), 0) + 1
+                at = (at + step) % ring
+    return sum(loads.values()), max(loads.values(), default=0)
+
+
+@pytest.mark.parametrize("mpi", [*ALL, MPICH4, OMPI5], ids=lambda m: m.name)
+def test_method_4_places_blocks_in_the_network(mpi: Mpi, tmp_path: Path) -> None:
+    """With the nodes' coordinates, blocks of the grid that talk are neighbours in the network."""
+    (tmp_path / "coords").write_text(RING)
+    options = {"MPICH_RANK_REORDER_METHOD": "4", "MPICH_RANK_REORDER_OPTS": "--ndims=2 --dims=8,2 --nearest"}
+    result = run_order(mpi, 16, tmp_path, per_node=2, HOPBYTE_COORDS_FILE="coords", **options)
+    said = re.search(r"in the network of coords: messages times links (\d+) -> (\d+), at the busiest link (\d+) -> (\d+)", result.err)
+    assert said, result.err
+    launched = launched_by_rank(result)
+    role = [launched.index(r) for r in range(16)]
+    place = {r: int(RING.splitlines()[1 + r // 2].split()[2]) for r in range(16)}
+    before = link_loads(16, (8, 2), list(range(16)), place, 8)
+    after = link_loads(16, (8, 2), role, place, 8)
+    assert (int(said[1]), int(said[3])) == before
+    assert (int(said[2]), int(said[4])) == after
+    # A chain of eight blocks on a ring of eight: 2 messages each way between neighbours.
+    assert after == (28, 2)
+    assert before[0] > 2 * after[0]
+
+
+def test_method_4_keeps_an_order_that_is_best(tmp_path: Path) -> None:
+    """Nodes in the order of the ring: the network gives no reason to move a rank."""
+    (tmp_path / "coords").write_text("dims 4\n" + "".join(f"node node{k} {k}\n" for k in range(4)))
+    options = {"MPICH_RANK_REORDER_METHOD": "4", "MPICH_RANK_REORDER_OPTS": "--dims=8 --nearest"}
+    result = run_order(OMPI, 8, tmp_path, per_node=2, HOPBYTE_COORDS_FILE="coords", **options)
+    assert launched_by_rank(result) == list(range(8))
+    assert "messages times links 6 -> 6, at the busiest link 1 -> 1" in result.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dims 4\nnode node0 0\n", "method 4: coords has no line for node node1 of this job; expected `node HOST X Y Z`"),
+        ("dims 4\nnode node0 4\n", "method 4: coords:2: found '4', expected a whole number in 0..3"),
+        (None, "method 4: cannot open coords: No such file or directory"),
+    ],
+)
+def test_coordinates_that_cannot_be_used_are_refused(text: str | None, message: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "coords").write_text(text)
+    options = {"MPICH_RANK_REORDER_METHOD": "4", "MPICH_RANK_REORDER_OPTS": "--dims=8", "HOPBYTE_COORDS_FILE": "coords"}
+    result = run_order(OMPI, 8, tmp_path, per_node=2, **options)
+    assert result.code == 2
+    assert message in result.err
+    kept = run_order(OMPI, 8, tmp_path, per_node=2, HOPBYTE_REORDER_OPTIONAL="1", **options)
+    assert launched_by_rank(kept) == list(range(8))

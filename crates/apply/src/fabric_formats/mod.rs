@@ -3,6 +3,7 @@
 //! [`write_fabric`] writes a machine in one of [`FabricFormat`]. hopbyte's own formats are lossless; the others list
 //! the lost properties in [`Written::lost`] and refuse machines that they would misrepresent.
 
+mod coords;
 mod graph;
 mod infiniband;
 mod nodes;
@@ -46,11 +47,13 @@ pub enum FabricFormat {
     TopographGraph,
     /// Kubernetes nodes with topograph's labels.
     NodeLabels,
+    /// Coordinates of nodes, as read by `topobw --coords` and the preload libraries.
+    Coords,
 }
 
 impl FabricFormat {
     /// All formats, in the order of help texts.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Json,
         Self::Binary,
         Self::Dot,
@@ -63,6 +66,7 @@ impl FabricFormat {
         Self::SlurmBlocks,
         Self::TopographGraph,
         Self::NodeLabels,
+        Self::Coords,
     ];
 
     /// Name on the command line.
@@ -80,6 +84,7 @@ impl FabricFormat {
             Self::SlurmBlocks => "slurm-blocks",
             Self::TopographGraph => "topograph-graph",
             Self::NodeLabels => "node-labels",
+            Self::Coords => "coords",
         }
     }
 
@@ -96,6 +101,7 @@ impl FabricFormat {
             "xml" => Self::Simgrid,
             "ibnetdiscover" | "net" => Self::Ibnetdiscover,
             "lfts" | "dump" => Self::Lfts,
+            "coords" => Self::Coords,
             _ => return None,
         })
     }
@@ -179,6 +185,7 @@ fn write_network(
         FabricFormat::SlurmBlocks => nodes::blocks(fabric, machine),
         FabricFormat::TopographGraph => nodes::topograph(fabric, machine),
         FabricFormat::NodeLabels => nodes::labels(fabric, machine),
+        FabricFormat::Coords => coords::coords(fabric),
     }
 }
 

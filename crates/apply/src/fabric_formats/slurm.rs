@@ -131,7 +131,8 @@ const MOST_IN_RING: usize = 16;
 
 const INSTEAD: &str = "write json, binary or graphml, which can";
 
-fn host(name: &str, node: &str) -> Result<String, ApplyError> {
+/// A host's name, checked.
+pub(super) fn host(name: &str, node: &str) -> Result<String, ApplyError> {
     if is_host_name(name) {
         return Ok(name.to_owned());
     }

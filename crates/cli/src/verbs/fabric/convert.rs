@@ -15,11 +15,11 @@ pub struct ConvertArgs {
     #[command(flatten)]
     fabric: FabricArgs,
     /// The file to write (default: standard output); its extension names the format: .json, .hbm, .dot,
-    /// .graphml, .conf, .yaml, .xml, .ibnetdiscover, .lfts
+    /// .graphml, .conf, .yaml, .xml, .ibnetdiscover, .lfts, .coords
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Format: json, binary (both hopbyte's own), dot, graphml, slurm-conf, slurm-yaml, simgrid,
-    /// ibnetdiscover, lfts, slurm-blocks, topograph-graph, node-labels
+    /// ibnetdiscover, lfts, slurm-blocks, topograph-graph, node-labels, coords
     #[arg(long, value_name = "FORMAT", required_unless_present = "out")]
     to: Option<FabricFormat>,
     /// Write the routes as forwarding tables, if the machine's routing is a rule
@@ -49,7 +49,7 @@ pub fn run(args: &ConvertArgs, out: &mut Output) -> Result<Answer> {
             .unwrap_or("-".as_ref())
             .display()
             .to_string();
-        let expected = "a name that ends in .json, .hbm, .dot, .graphml, .conf, .yaml, .xml, .ibnetdiscover or .lfts";
+        let expected = "a name that ends in .json, .hbm, .dot, .graphml, .conf, .yaml, .xml, .ibnetdiscover, .lfts or .coords";
         return Err(InputError::new("--out", name, expected)
             .hint("or say it: --to json")
             .into());

@@ -1,0 +1,2 @@
+/* Cray's second name of the same header. */
+#include "pmi.h"

@@ -23,10 +23,10 @@ done
 for library in "$here"/build/mpi/*.so; do
   install -D -m 755 "$library" "$prefix/lib/hopbyte/$(basename "$library")"
 done
-for header in "$here"/mpi/include/*.h; do
-  install -D -m 644 "$header" "$prefix/include/hopbyte/$(basename "$header")"
+for header in "$here"/mpi/include/*.h "$here"/mpi/include/cray/*.h; do
+  install -D -m 644 "$header" "$prefix/include/hopbyte/${header#"$here"/mpi/include/}"
 done
-for flavour in ompi mpich abi; do
+for flavour in ompi mpich abi mpich3 mpich4 mpich5; do
   for program in "$here/build/probes/$flavour"/*; do
     case $program in
     *.so | *'*' | */obj) ;;

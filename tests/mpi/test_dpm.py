@@ -210,3 +210,41 @@ def test_spawned_processes_under_the_libraries(mpi: Mpi, tmp_path: Path) -> None
         environment={"HOPBYTE_DPM_SERVER": "unused"},
     )  # fmt: skip
     result.ok()
+
+
+def doctor(launcher: str, folder: Path) -> list[str]:
+    """What doctor says about a launcher, without folders; it leaves no file."""
+    told = run_command([str(HOPBYTE), "doctor", "--mpi", launcher], folder, seconds=300).ok().out
+    assert not [*folder.iterdir()]
+    return re.sub(r"/[^ =]*/(libhopbyte|hopbyte-)", r"\1", told).splitlines()
+
+
+EXPECTED = {
+    OMPI: {"threads": True, "MPI_T": True, "I/O": True, "windows": True, "ABI": False, "spawn": True, "connect": True,
+           "dpm": True, "lock": False, "shmem": True},
+    OMPI5: {"spawn": True, "connect": False, "dpm": False, "lock": False, "ABI": False, "windows": True},
+    MPICH: {"threads": True, "I/O": True, "windows": True, "ABI": True, "spawn": True, "connect": True, "dpm": True, "lock": False},
+    MPICH4: {"spawn": False, "connect": False, "dpm": False, "windows": False, "lock": True},
+}  # fmt: skip
+PARTS = ("launch", "record", "gm", "reorder", "io", "memory", "mpit", "topology", "notify")
+
+
+@pytest.mark.skipif(HOPBYTE is None, reason="no hopbyte binary: make build")
+@pytest.mark.parametrize("mpi", EXPECTED, ids=lambda m: m.name)
+def test_doctor_tells_them(mpi: Mpi, tmp_path: Path) -> None:
+    """What the other tests of these libraries show, and the flags that it takes, before any job."""
+    told = doctor(mpi.launcher, tmp_path)
+    found = {line[4:17].strip(): line.startswith("yes") for line in told if line[:4].strip() in ("yes", "no")}
+    expected = {**dict.fromkeys(PARTS, True), **EXPECTED[mpi]}
+    assert {name: found[name] for name in expected} == expected
+    flags = {OMPI: "--ompi-server file:URI", MPICH: "MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp"}
+    assert flags.get(mpi, "LD_PRELOAD") in "\n".join(told)
+
+
+@pytest.mark.skipif(HOPBYTE is None, reason="no hopbyte binary: make build")
+def test_the_book_shows_what_doctor_prints(tmp_path: Path) -> None:
+    page = (ROOT / "docs/src/runtime.md").read_text()
+    shown = page.split("```text\n# mpirun.openmpi\n")[1].split("```")[0].splitlines()
+    numbers = re.compile(r"\d+")
+    told = [numbers.sub("N", line) for line in doctor("mpirun.openmpi", tmp_path)[1:]]
+    assert [numbers.sub("N", line) for line in shown] == told

@@ -21,7 +21,6 @@ INTERNAL = {
 }  # fmt: skip
 # Printed by verbs that need an MPI, root or a server: without a schema so far.
 ELSEWHERE = {
-    "hopbyte.ability/1",
     "hopbyte.demo.lab/1",
     "hopbyte.lab.background/1",
     "hopbyte.lab.counters/1",

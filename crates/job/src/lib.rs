@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod abilities;
 pub mod attribution;
 pub mod blame;
 pub mod costs;

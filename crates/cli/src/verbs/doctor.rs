@@ -3,8 +3,10 @@
 use crate::args::LiveArgs;
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
+use hopbyte_job::abilities;
 use hopbyte_observe::sources::{Finding, State, doctor};
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// Places to examine.
 #[derive(clap::Args, Debug)]
@@ -15,6 +17,9 @@ pub struct DoctorArgs {
     /// Memory instead: kinds, nodes, page sizes, and the requests of jobs that this host can meet
     #[arg(long)]
     memory: bool,
+    /// What the MPIs here can do instead: all launchers on the path, or this one
+    #[arg(long, value_name = "LAUNCHER", num_args = 0..=1, default_missing_value = "")]
+    mpi: Option<PathBuf>,
     /// Places of live counters.
     #[command(flatten)]
     live: LiveArgs,
@@ -47,6 +52,14 @@ const SCHEMA: &str = "hopbyte.doctor/1";
 
 /// Prints the findings; yes if at least one source is readable.
 pub fn run(args: &DoctorArgs, out: &mut Output) -> Result<Answer> {
+    if let Some(named) = &args.mpi {
+        let rows = abilities::check(named, None, None)?;
+        match out.json {
+            true => rows.iter().try_for_each(|row| out.object(row))?,
+            false => out.text(&hopbyte_view::terminal::abilities_text(&rows))?,
+        }
+        return Ok([Answer::No, Answer::Yes][usize::from(abilities::launched(&rows))]);
+    }
     if args.memory {
         let memory = hopbyte_job::memory::read(&args.live.root)?;
         out.text(&if out.json { memory.json } else { memory.text })?;

@@ -155,7 +155,7 @@ impl Launcher {
     }
 
     /// Whether ranks of a flavour can connect under it. Open MPI supports the standard ABI from version 6.
-    fn starts(&self, flavour: Flavour) -> bool {
+    pub(crate) fn starts(&self, flavour: Flavour) -> bool {
         match self {
             Self::OpenMpi(version) => {
                 flavour == Flavour::Ompi || (flavour == Flavour::Abi && *version >= 6)
@@ -431,6 +431,41 @@ pub(crate) fn said_by(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
+/// Standard output of a command, up to its end or the deadline; at that it is ended.
+pub(crate) fn output_for(mut command: Command, deadline: Duration) -> Result<String> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("starting {}", command.get_program().display()))?;
+    let out = child.stdout.take();
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(out) = out {
+            let _ = out.take(1 << 20).read_to_end(&mut text);
+        }
+        text
+    });
+    if wait(&mut child, deadline)?.is_none() {
+        let _ = Command::new("kill")
+            .args(["-TERM", &child.id().to_string()])
+            .status();
+        if wait(&mut child, GRACE)?.is_none() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+    // A process that outlives its launcher may hold the pipe.
+    let start = Instant::now();
+    while !reader.is_finished() && start.elapsed() < GRACE {
+        std::thread::sleep(TICK);
+    }
+    let text = match reader.is_finished() {
+        true => reader.join().unwrap_or_default(),
+        false => Vec::new(),
+    };
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
 /// The file that a word of a command line would execute.
 pub fn find(word: &OsStr) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
@@ -472,7 +507,7 @@ fn linked_to(program: &Path) -> Option<(Flavour, String)> {
 }
 
 /// A preload library.
-fn library(tool: &str, flavour: Flavour, folder: Option<&Path>) -> Result<PathBuf> {
+pub(crate) fn library(tool: &str, flavour: Flavour, folder: Option<&Path>) -> Result<PathBuf> {
     let name = format!("libhopbyte_{tool}_{}.so", flavour.name());
     let relative = ["lib/hopbyte".into(), "build/mpi".into()];
     beside(&name, folder, &relative, "make -C mpi")

@@ -1,5 +1,6 @@
 //! Pages for a terminal: the ports of every node, or the links of a machine, tick by tick.
 
+mod abilities;
 mod blame;
 mod jobs;
 mod links;
@@ -11,6 +12,7 @@ mod room;
 mod table;
 mod verify;
 
+pub use abilities::abilities_text;
 pub use blame::blame_text;
 pub use jobs::beside_links;
 pub use links::LinksPage;

@@ -196,15 +196,13 @@ static void failure_say(enum memory_call call, const struct mem_request *request
 
 /* --- MPI_Alloc_mem --- */
 
-HOPBYTE_DEFINE(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void *baseptr))
+/* Apart from MPI_Alloc_mem, which then needs no room on the stack where nothing is asked for. */
+__attribute__((noinline)) static int alloc_place(MPI_Aint size, MPI_Info info, void *baseptr)
 {
     struct mem_request request;
     struct mem_error error = {0};
     struct block *block = NULL;
     size_t align;
-    bool idle = info == MPI_INFO_NULL && __atomic_load_n(&memory_settings.idle, __ATOMIC_ACQUIRE);
-    if (idle || hopbyte_depth || size <= 0)
-        return NEXT(Alloc_mem)(size, info, baseptr);
     pthread_once(&settings_once, memory_settings_read);
     bool good = memory_request(info, &request, &align, &error);
     if (good && request.kind == MEM_SYSTEM && request.page <= memory_settings.machine.base)
@@ -243,24 +241,37 @@ HOPBYTE_DEFINE(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void *baseptr))
     return MPI_SUCCESS;
 }
 
-HOPBYTE_DEFINE(int, Free_mem, (void *base))
+HOPBYTE_DEFINE(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void *baseptr))
+{
+    bool idle = __atomic_load_n(&memory_settings.idle, __ATOMIC_ACQUIRE) && info == MPI_INFO_NULL;
+    if (idle || hopbyte_depth || size <= 0)
+        return NEXT(Alloc_mem)(size, info, baseptr);
+    return alloc_place(size, info, baseptr);
+}
+
+__attribute__((noinline)) static int free_placed(void *base)
 {
     struct block key = {.region.at = base}, *found = NULL;
-    if (__atomic_load_n(&block_count, __ATOMIC_RELAXED) > 0) {
-        pthread_mutex_lock(&table_lock);
-        struct block **node = tfind(&key, &blocks, by_address);
-        if (node) {
-            found = *node;
-            tdelete(found, &blocks, by_address);
-        }
-        pthread_mutex_unlock(&table_lock);
+    pthread_mutex_lock(&table_lock);
+    struct block **node = tfind(&key, &blocks, by_address);
+    if (node) {
+        found = *node;
+        tdelete(found, &blocks, by_address);
     }
+    pthread_mutex_unlock(&table_lock);
     if (!found)
         return NEXT(Free_mem)(base);
     __atomic_fetch_sub(&block_count, 1, __ATOMIC_RELAXED);
     mem_unmap(&found->region);
     free(found);
     return MPI_SUCCESS;
+}
+
+HOPBYTE_DEFINE(int, Free_mem, (void *base))
+{
+    if (__builtin_expect(__atomic_load_n(&block_count, __ATOMIC_RELAXED) == 0, 1))
+        return NEXT(Free_mem)(base);
+    return free_placed(base);
 }
 
 /* --- windows --- */

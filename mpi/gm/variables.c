@@ -5,6 +5,7 @@
 #include "../common/pvars.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,10 @@ void gm_pvars_add(struct hopbyte_gm *gm)
             }
     }
     gm_pvars_unlock();
+    /* Of libhopbyte_papi, whose events have to be announced. */
+    void (*grown)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "hopbyte_pvars_grown");
+    if (grown)
+        grown();
 }
 
 void gm_pvars_remove(struct hopbyte_gm *gm)

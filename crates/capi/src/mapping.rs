@@ -125,6 +125,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             traffic: "libhopbyte".into(),
             traffic_notes: Vec::new(),
             exchange: Arc::new(exchange),
+            turns: Vec::new(),
             allocation,
             background,
             background_source: None,

@@ -221,6 +221,7 @@ fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         source: text.into(),
         tasks: ranks as usize,
         phases: vec![Phase { name, exchange }],
+        in_turn: false,
         notes: used.lines(),
     })
 }

@@ -285,6 +285,7 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         source: text.into(),
         tasks,
         phases: out.list,
+        in_turn: false,
         notes: Vec::new(),
     })
 }

@@ -152,6 +152,9 @@ pub struct Traffic {
     pub tasks: usize,
     /// Phases, in order; at least one.
     pub phases: Vec<Phase>,
+    /// Whether each phase ends before the next one begins, so that their times add up. Otherwise they are kinds of
+    /// messages that may share the network.
+    pub in_turn: bool,
     /// Assumptions and omissions, one sentence each.
     pub notes: Vec<String>,
 }
@@ -167,6 +170,7 @@ impl Traffic {
             source: source.into(),
             tasks: phase.exchange.tasks(),
             phases: vec![phase],
+            in_turn: false,
             notes: Vec::new(),
         }
     }
@@ -181,6 +185,7 @@ impl Traffic {
             source,
             tasks,
             phases,
+            in_turn: false,
             notes: Vec::new(),
         }
     }

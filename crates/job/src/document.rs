@@ -114,6 +114,9 @@ pub struct TrafficSummary {
     pairs: usize,
     #[serde(default)]
     bytes: f64,
+    /// Phases that follow one another, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    turns: Vec<String>,
     /// Assumptions and omissions of the reader.
     #[serde(default)]
     notes: Vec<String>,
@@ -212,6 +215,9 @@ pub struct Cost {
     off_node_bytes: f64,
     #[serde(default)]
     worst_injection_bytes: f64,
+    /// Times of the phases' worst links, for phases that follow one another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    turn_seconds: Vec<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     route_cost: Option<f64>,
 }
@@ -233,6 +239,7 @@ impl Cost {
             average_dilation: e.average_dilation,
             off_node_bytes: e.off_node_bytes,
             worst_injection_bytes: e.worst_injection_bytes,
+            turn_seconds: e.turn_seconds.clone(),
             route_cost: e.route_cost,
         }
     }
@@ -254,6 +261,7 @@ impl Document {
                 tasks: question.exchange.tasks(),
                 pairs: question.exchange.pairs(),
                 bytes: question.exchange.total_bytes(),
+                turns: question.turns.iter().map(|t| t.name.clone()).collect(),
                 notes: question.traffic_notes.clone(),
             },
             background: question.background_source.clone(),

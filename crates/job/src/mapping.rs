@@ -7,8 +7,13 @@ use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};
 use hopbyte_map::budget::{Advice, Migration, Stakes, weigh};
-use hopbyte_map::{Baseline, Certificate, Evaluation, Options, Progress, Verdict, baseline, map};
+use hopbyte_map::{
+    Baseline, Certificate, Evaluation, Options, Progress, Turn, Verdict, baseline, map,
+};
 use std::path::{Path, PathBuf};
+
+/// Maximum number of phases in a line.
+const TURNS_SHOWN: usize = 8;
 
 /// A placement with its certificate.
 #[derive(Clone)]
@@ -89,6 +94,38 @@ impl Mapping {
         }
     }
 
+    /// Times of phases that follow one another, as a line for the placement before and one for the result.
+    pub fn turns_text(&self, turns: &[Turn]) -> Vec<String> {
+        let c = &self.certificate;
+        let before = c.current.as_ref().unwrap_or(&c.baseline);
+        if turns.is_empty() {
+            return Vec::new();
+        }
+        let (unit, seconds) = scale(before.exchange_seconds(), &TIMES);
+        let line = |name: &str, cost: &Evaluation| {
+            let times = turns.iter().zip(&cost.turn_seconds).take(TURNS_SHOWN);
+            let mut parts: Vec<String> = times
+                .map(|(turn, time)| format!("{} {:.3}", turn.name, time / seconds))
+                .collect();
+            if turns.len() > TURNS_SHOWN {
+                parts.push(format!("{} more", count(turns.len() - TURNS_SHOWN)));
+            }
+            let sum = cost.exchange_seconds() / seconds;
+            format!(
+                "phases in turn {unit}, {name}: {sum:.3} = {}",
+                parts.join(" + ")
+            )
+        };
+        let mut lines = vec![line("before", before), line("result", &c.result)];
+        if let Some(bound) = c.bound.turns_seconds {
+            lines.push(format!(
+                "phases in turn {unit}, no less than: {:.3}",
+                bound / seconds
+            ));
+        }
+        lines
+    }
+
     /// The verdict in a sentence.
     pub fn verdict_text(&self) -> String {
         let c = &self.certificate;
@@ -126,9 +163,13 @@ fn changes(before: &Evaluation, after: &Evaluation) -> String {
         (w, i) if w == i || w == 0.0 => "as before".to_owned(),
         (w, i) => format!("{:+.1} %", 100.0 * (i / w - 1.0)),
     };
+    let time = match after.turn_seconds.len() {
+        0 => "worst link",
+        _ => "phases in turn",
+    };
     format!(
-        "worst link {}, hop-bytes {}",
-        change(before.worst_link_seconds, after.worst_link_seconds),
+        "{time} {}, hop-bytes {}",
+        change(before.exchange_seconds(), after.exchange_seconds()),
         change(before.hop_bytes, after.hop_bytes)
     )
 }

@@ -11,10 +11,10 @@ use crate::machine::{Machine, MachineSource};
 use crate::{Lacking, shell_word};
 use hopbyte_fabric::wire::{Loads, Overhead};
 use hopbyte_fabric::{
-    Allocation, Exchange, Fabric, FabricError, InputError, LinkState, Placement, Routing,
+    Allocation, Exchange, Fabric, FabricError, InputError, LinkState, Placement, Routing, Traffic,
 };
 pub use hopbyte_map::Goal;
-use hopbyte_map::{Options, Problem};
+use hopbyte_map::{Options, Problem, Turn};
 use hopbyte_observe::oracle::Oracle;
 use hopbyte_observe::{CounterOptions, read_placement, read_traffic};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
@@ -57,6 +57,8 @@ pub struct Asked {
     pub aggregate: Option<Aggregate>,
     /// Protocol bytes beside the payload.
     pub wire: WireOptions,
+    /// Whether phases of the traffic overlap although its file says that they follow one another.
+    pub overlap: bool,
     /// Whether only whole hosts are permuted; see [`Problem::keep_hosts`].
     pub keep_hosts: bool,
 }
@@ -92,6 +94,16 @@ impl WireOptions {
             None => Overhead::named(&self.network, fabric),
         };
         overhead?.loads(fabric, exchange)
+    }
+
+    /// Phases that follow one another, each with its bytes on the wire.
+    ///
+    /// # Errors
+    /// Those of [`WireOptions::loads`].
+    pub fn turns(&self, fabric: &Fabric, traffic: &Traffic) -> Result<Vec<Turn>, FabricError> {
+        Turn::all(traffic, |exchange| {
+            Ok(self.loads(fabric, exchange)?.exchange)
+        })
     }
 }
 
@@ -218,6 +230,8 @@ pub struct Question {
     pub costs: Option<Vec<f32>>,
     /// Bytes on the wire for the traffic.
     pub loads: Loads,
+    /// Phases of the traffic, if they follow one another.
+    pub turns: Vec<Turn>,
     /// Whether only whole hosts are permuted.
     pub keep_hosts: bool,
 }
@@ -270,6 +284,9 @@ impl Asked {
         if self.keep_hosts {
             add("--keep", "hosts");
         }
+        if self.overlap {
+            text.push_str(" --overlap");
+        }
         text
     }
 
@@ -280,7 +297,8 @@ impl Asked {
     pub fn read(&self) -> Result<Question> {
         let machine = Arc::new(self.machine.read()?);
         let grid = self.grid.spec();
-        let traffic = read_traffic(grid.as_deref().unwrap_or(&self.traffic))?;
+        let mut traffic = read_traffic(grid.as_deref().unwrap_or(&self.traffic))?;
+        traffic.in_turn &= !self.overlap;
         let node = match &self.node_topology {
             Some(_) if machine.fabric.inside().is_some() => {
                 let found = "a machine with described hosts";
@@ -312,6 +330,7 @@ impl Asked {
         Ok(Question {
             loads: self.wire.loads(&machine.fabric, &exchange)?,
             exchange: Arc::new(exchange),
+            turns: self.wire.turns(&machine.fabric, &traffic)?,
             traffic: traffic.source,
             traffic_notes: traffic.notes,
             machine,
@@ -429,6 +448,7 @@ impl Question {
             current: self.current.as_ref(),
             objective: self.goal.with(self.costs.as_deref().unwrap_or_default()),
             loads: self.loads.exchange.as_ref(),
+            turns: &self.turns,
             keep_hosts: self.keep_hosts,
             ..Problem::new(
                 &self.machine.fabric,

@@ -27,6 +27,9 @@ const ROUNDED: f64 = 1.0 - 4.0 * f32::EPSILON as f64;
 pub struct Bound {
     /// Minimum time of the worst link.
     pub worst_link_seconds: f64,
+    /// Minimum sum of the times of the phases' worst links, if phases follow one another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns_seconds: Option<f64>,
     /// Minimum time of the worst link between routers.
     pub worst_network_link_seconds: f64,
     /// Minimum hop-bytes.
@@ -41,7 +44,7 @@ impl Bound {
     /// The bound on an objective's value; 0 if none is known.
     pub fn of(&self, objective: &Objective<'_>) -> f64 {
         match objective {
-            Objective::WorstLink => self.worst_link_seconds,
+            Objective::WorstLink => self.turns_seconds.unwrap_or(self.worst_link_seconds),
             Objective::WorstNetworkLink => self.worst_network_link_seconds,
             Objective::HopBytes => self.hop_bytes,
             Objective::RouteCost(_) => 0.0,

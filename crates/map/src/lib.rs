@@ -64,10 +64,11 @@ mod search;
 mod sharing;
 mod spectral;
 mod starts;
+mod turns;
 
 pub use bound::Bound;
 pub use evaluate::{Evaluation, evaluate};
 pub use goal::Goal;
 pub use inside::{Inside, arrange, between_slots};
 pub use mapper::{Certificate, MAX_THREADS, Options, Progress, Verdict, baseline, map};
-pub use problem::{Baseline, LEAST_LIVE_SHARE, MapError, Objective, Problem};
+pub use problem::{Baseline, LEAST_LIVE_SHARE, MapError, Objective, Problem, Turn};

@@ -12,7 +12,8 @@ use crate::paths::stored::{StoredPaths, refuse_if_large};
 use crate::paths::summed::Summed;
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
-use crate::schedule::Stop;
+use crate::schedule::{Span, Stop};
+use crate::turns;
 use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Placement, Routing, Slot};
@@ -310,22 +311,35 @@ fn searched(
     let requests = Graph::of_tasks(problem.exchange);
     let on_wire = problem.loads.map(Graph::of_tasks);
     let flows = on_wire.as_ref().unwrap_or(&requests);
-    let mut bound = match hosts {
+    let bound_of = |problem: &Problem<'_>, requests: &Graph, flows: &Graph| match hosts {
         _ if flagged.is_set() => Bound::default(),
-        true => hosts::bound::bound(problem, &requests, flows),
-        false => bound(problem, &requests, flows),
+        true => hosts::bound::bound(problem, requests, flows),
+        false => bound(problem, requests, flows),
     };
+    let mut bound = bound_of(problem, &requests, flows);
     if let Some(hosts) = kept.as_ref().filter(|_| !flagged.is_set()) {
         let least = keep::bound(problem, hosts, &candidates[0].2);
         bound.worst_link_seconds = bound.worst_link_seconds.max(least);
     }
+    turns::raise(&mut bound, problem, |turn| {
+        let requests = Graph::of_tasks(turn.exchange);
+        let on_wire = turn.loads.map(Graph::of_tasks);
+        bound_of(turn, &requests, on_wire.as_ref().unwrap_or(&requests))
+    });
     let graph = match problem.objective {
         Objective::WorstLink | Objective::WorstNetworkLink => flows,
         Objective::HopBytes | Objective::RouteCost(_) => &requests,
     };
+    let in_turn = matches!(problem.objective, Objective::WorstLink) && !problem.turns.is_empty();
+    let span = Span::begin(options.seconds);
+    let first = if in_turn {
+        turns::before(options)
+    } else {
+        *options
+    };
     let run = Run {
         problem,
-        options,
+        options: &first,
         threads,
         graph,
         candidates: &candidates,
@@ -334,7 +348,7 @@ fn searched(
         bound: bound.of(&problem.objective),
         progress,
     };
-    let found = match grid {
+    let mut found = match grid {
         _ if flagged.is_set() => Found::default(),
         _ if let Some(hosts) = &kept => keep::search(&run, hosts)?,
         None if hosts => hosts::search(&run)?,
@@ -354,6 +368,14 @@ fn searched(
             None => Found::default(),
         },
     };
+    if in_turn {
+        let stop = match options.trials {
+            Some(_) => flagged,
+            None => span.stop(flagged),
+        };
+        let run = Run { options, ..run };
+        turns::descend(&run, &mut found, stop)?;
+    }
     if found.free {
         let result = found.best.as_ref().map(|b| &b.1);
         let least = result.filter(|r| r.better_than(&candidates[best].2, &problem.objective));
@@ -371,7 +393,10 @@ fn searched(
     let (placement, result) = improved.unwrap_or((start, start_cost.clone()));
     let reference = problem.current.unwrap_or(&candidates[0].1);
     let certificate = Certificate {
-        objective: problem.objective.to_string(),
+        objective: match in_turn {
+            true => format!("{} of each phase in turn", problem.objective),
+            false => problem.objective.to_string(),
+        },
         baseline: candidates[0].2.clone(),
         best_baseline: (which, start_cost),
         current: candidates

@@ -1,8 +1,8 @@
 //! The mapping problem: machine, traffic, allocation and objective.
 
 use hopbyte_fabric::{
-    Allocation, Exchange, Fabric, FabricError, LinkId, LinkState, NodeId, Placement, RouterId,
-    Routing, Unroutable,
+    Allocation, Exchange, Fabric, FabricError, LinkId, LinkState, NodeId, Phase, Placement,
+    RouterId, Routing, Traffic, Unroutable,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -43,6 +43,40 @@ impl Objective<'_> {
     }
 }
 
+/// One of several phases that follow one another.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Name from the recorder or file.
+    pub name: String,
+    /// Its messages.
+    pub exchange: Exchange,
+    /// Bytes that load the route from task to task, as in [`Problem::loads`].
+    pub loads: Option<Exchange>,
+}
+
+impl Turn {
+    /// The phases of a traffic if they follow one another and are several; `loads` gives the bytes on the wire.
+    ///
+    /// # Errors
+    /// Those of `loads`.
+    pub fn all<E>(
+        traffic: &Traffic,
+        loads: impl Fn(&Exchange) -> Result<Option<Exchange>, E>,
+    ) -> Result<Vec<Self>, E> {
+        if !traffic.in_turn || traffic.phases.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let turn = |phase: &Phase| {
+            Ok(Self {
+                name: phase.name.clone(),
+                exchange: phase.exchange.clone(),
+                loads: loads(&phase.exchange)?,
+            })
+        };
+        traffic.phases.iter().map(turn).collect()
+    }
+}
+
 /// One mapping problem.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
@@ -64,6 +98,9 @@ pub struct Problem<'a> {
     /// ([`hopbyte_fabric::wire::Overhead::loads`]); if absent, the payload of [`Problem::exchange`] alone. Link
     /// times use these; hop-bytes, bytes off node and route costs always use the payload.
     pub loads: Option<&'a Exchange>,
+    /// Phases that follow one another, if the traffic has several; [`Problem::exchange`] is their sum. The objective
+    /// [`Objective::WorstLink`] is then the sum of the times of the phases' worst links.
+    pub turns: &'a [Turn],
     /// Whether hosts are kept whole: consecutive ranks fill each host's slots in order, and only hosts are permuted, as
     /// torchrun and others need. All baselines are then orders of hosts.
     pub keep_hosts: bool,
@@ -86,7 +123,18 @@ impl<'a> Problem<'a> {
             objective: Objective::WorstLink,
             current: None,
             loads: None,
+            turns: &[],
             keep_hosts: false,
+        }
+    }
+
+    /// The problem of one phase alone.
+    pub(crate) fn alone(&self, turn: &'a Turn) -> Self {
+        Self {
+            exchange: &turn.exchange,
+            loads: turn.loads.as_ref(),
+            turns: &[],
+            ..*self
         }
     }
 
@@ -115,6 +163,13 @@ impl<'a> Problem<'a> {
             return Err(MapError::BadOption {
                 what: "bytes on the wire",
                 found: format!("{} tasks", loads.tasks()),
+                expected: "as many tasks as in the traffic",
+            });
+        }
+        if self.turns.iter().any(|t| t.exchange.tasks() != tasks) {
+            return Err(MapError::BadOption {
+                what: "phases",
+                found: "another number of tasks".into(),
                 expected: "as many tasks as in the traffic",
             });
         }

@@ -44,6 +44,12 @@ impl Evaluation {
         self.cost.worst_link_seconds
     }
 
+    /// Times of the phases' worst links, for phases that follow one another; empty if there is one phase.
+    #[getter]
+    fn turn_seconds(&self) -> Vec<f64> {
+        self.cost.turn_seconds.clone()
+    }
+
     /// Name of the worst link.
     #[getter]
     fn worst_link(&self) -> Option<&str> {
@@ -134,10 +140,12 @@ pub fn evaluate(
     let loads = wire
         .loads(machine.fabric(), traffic.exchange())
         .map_err(python)?;
+    let turns = traffic.turns(&wire, machine.fabric()).map_err(python)?;
     let state = background.map(Links::state);
     py.detach(|| {
         let problem = Problem {
             background: state,
+            turns: &turns,
             loads: loads.exchange.as_ref(),
             ..Problem::new(
                 machine.fabric(),
@@ -229,11 +237,13 @@ pub fn map(
         response_fraction,
     };
     let loads = wire.loads(machine.fabric(), &exchange).map_err(python)?;
+    let turns = traffic.turns(&wire, machine.fabric()).map_err(python)?;
     let question = Question {
         machine: machine.0.clone(),
         traffic: traffic.name().to_owned(),
         traffic_notes: traffic.assumed().to_vec(),
         exchange,
+        turns,
         allocation,
         background: links.map(Links::reading),
         background_source: links.and_then(Links::source_files),

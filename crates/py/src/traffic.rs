@@ -2,7 +2,9 @@
 
 use crate::arrays::column;
 use crate::errors::python;
-use hopbyte_fabric::Exchange;
+use hopbyte_fabric::{Exchange, Fabric, FabricError};
+use hopbyte_job::question::WireOptions;
+use hopbyte_map::Turn;
 use hopbyte_observe::read_traffic;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
@@ -15,6 +17,8 @@ pub struct Traffic {
     source: String,
     notes: Vec<String>,
     exchange: Arc<Exchange>,
+    /// As it was read, phase by phase.
+    phases: Option<Arc<hopbyte_fabric::Traffic>>,
     from: Vec<u32>,
     to: Vec<u32>,
     bytes: Vec<f64>,
@@ -22,13 +26,14 @@ pub struct Traffic {
 }
 
 /// Reads traffic from a file, a folder of ``.prof`` files, an archive, or a spec such as
-/// ``stencil:16x16x16:27``; phases are added up.
+/// ``stencil:16x16x16:27``. Bytes are those of all phases; ``map`` adds up the times of phases that follow one another.
 #[pyfunction]
 pub fn load_traffic(py: Python<'_>, source: String) -> PyResult<Traffic> {
     py.detach(|| {
         let traffic = read_traffic(&source).map_err(python)?;
         let mut loaded = Traffic::new(traffic.source.clone(), traffic.total());
-        loaded.notes = traffic.notes;
+        loaded.notes.clone_from(&traffic.notes);
+        loaded.phases = Some(Arc::new(traffic));
         Ok(loaded)
     })
 }
@@ -44,6 +49,7 @@ impl Traffic {
             bytes: Vec::with_capacity(pairs),
             messages: Vec::with_capacity(pairs),
             exchange: Arc::default(),
+            phases: None,
         };
         for (from, message) in exchange.iter() {
             traffic.from.push(from);
@@ -58,6 +64,15 @@ impl Traffic {
     /// The exchange, all phases added up.
     pub fn exchange(&self) -> &Arc<Exchange> {
         &self.exchange
+    }
+
+    /// Phases that follow one another, with the bytes on the wire of a machine.
+    ///
+    /// # Errors
+    /// Those of [`WireOptions::loads`].
+    pub fn turns(&self, wire: &WireOptions, fabric: &Fabric) -> Result<Vec<Turn>, FabricError> {
+        let phases = self.phases.as_ref();
+        phases.map_or(Ok(Vec::new()), |all| wire.turns(fabric, all))
     }
 
     /// Source of the traffic.

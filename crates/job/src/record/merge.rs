@@ -473,6 +473,7 @@ mod tests {
                 phase("main", &[(0, 1, 80.0, 2)]),
                 phase("solve/halo, x", &[(1, 0, 7.0, 1), (0, 1, 9.0, 3)]),
             ],
+            in_turn: true,
             notes: Vec::new(),
         };
         let folder = tempfile::tempdir().unwrap();

@@ -333,13 +333,13 @@ fn launched(mapping: &Mapping) -> &Evaluation {
 }
 
 fn pays(mapping: &Mapping) -> bool {
-    let before = launched(mapping).worst_link_seconds;
-    mapping.certificate.result.worst_link_seconds < (1.0 - WORTH) * before
+    let before = launched(mapping).exchange_seconds();
+    mapping.certificate.result.exchange_seconds() < (1.0 - WORTH) * before
 }
 
 fn sentence(mapping: &Mapping) -> String {
     let (before, after) = (launched(mapping), &mapping.certificate.result);
-    let ratio = after.worst_link_seconds / before.worst_link_seconds;
+    let ratio = after.exchange_seconds() / before.exchange_seconds();
     if !pays(mapping) {
         return "launched unchanged: the launcher's own order is as good".to_owned();
     }

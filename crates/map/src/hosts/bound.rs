@@ -281,6 +281,7 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
     let total = problem.exchange.total_bytes();
     Bound {
         worst_link_seconds: ROUNDED * worst.max(network),
+        turns_seconds: None,
         worst_network_link_seconds: ROUNDED * network,
         hop_bytes,
         average_dilation: if total > 0.0 { hop_bytes / total } else { 0.0 },

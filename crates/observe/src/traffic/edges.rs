@@ -38,7 +38,13 @@ pub(super) fn csv(text: &Text) -> Result<Traffic, ObserveError> {
         entries.push(entry);
     }
     let mut traffic = match phases {
-        Some((_, phases)) => phases.finish(text.file(), tasks_of(text, &entries)?),
+        Some((_, phases)) => {
+            let all = phases.finish(text.file(), tasks_of(text, &entries)?);
+            all.map(|traffic| Traffic {
+                in_turn: true,
+                ..traffic
+            })
+        }
         None => pairs(text, entries),
     }?;
     traffic.notes.extend(incomplete(text));

@@ -74,6 +74,7 @@ pub(super) fn read(
     notes.splice(0..0, incomplete(ends).into_iter().chain(unknown));
     let mut traffic = phases.finish(source, tasks)?;
     traffic.notes = notes;
+    traffic.in_turn = true;
     Ok(traffic)
 }
 

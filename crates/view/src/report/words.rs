@@ -177,6 +177,10 @@ pub fn gap(certificate: &Certificate) -> String {
             certificate.result.worst_link_seconds,
             certificate.bound.worst_link_seconds,
         ),
+        None if !certificate.result.turn_seconds.is_empty() => (
+            certificate.result.exchange_seconds(),
+            certificate.bound.turns_seconds.unwrap_or(0.0),
+        ),
         Some(Goal::RouteCost) | None => (0.0, 0.0),
     };
     if bound <= 0.0 {

@@ -51,6 +51,9 @@ pub fn write(mapping: &Mapping, question: &Question, out: &mut Output) -> Result
     }
     write_costs(mapping, &question.machine.fabric, out)?;
     out.line("")?;
+    for line in mapping.turns_text(&question.turns) {
+        out.line(line)?;
+    }
     out.line(mapping.verdict_text())?;
     out.line("")?;
     if let Some(inside) = &mapping.inside {

@@ -61,6 +61,9 @@ pub struct Asked {
     /// Permute whole hosts only, with the same local ranks on each (implied by --emit of a launcher that needs it)
     #[arg(long, value_parser = ["hosts"], help_heading = "Search")]
     pub keep: Option<String>,
+    /// Phases of the traffic overlap: add up their bytes, not their times
+    #[arg(long, help_heading = "Search")]
+    pub overlap: bool,
     /// Objective, minimised
     #[arg(long, value_parser = goal(), default_value_t = Goal::default(), help_heading = "Search")]
     pub objective: Goal,
@@ -173,6 +176,7 @@ impl Asked {
             oracle: self.oracle.clone(),
             goal: self.objective,
             keep_hosts: self.keep.is_some(),
+            overlap: self.overlap,
             metric: self.metric,
             aggregate: self.aggregate,
             wire: WireOptions {

@@ -1,0 +1,370 @@
+//! Traffic whose phases follow one another: the objective is the sum over phases of their worst links' times.
+//!
+//! The search of [`crate::rounds`] works on the sum of all phases, whose worst link is never slower than that sum of
+//! times, and keeps the best placement by the latter. A descent on the times themselves follows.
+
+use crate::bound::Bound;
+use crate::evaluate::evaluate;
+use crate::mapper::Options;
+use crate::problem::{MapError, Problem};
+use crate::rounds::{Found, Run};
+use crate::schedule::Stop;
+use hopbyte_fabric::random::Random;
+use hopbyte_fabric::{Exchange, Placement};
+
+/// Share of a search for the descent. Guessed.
+const DESCENT: f64 = 0.4;
+
+/// Trials without an improvement after which the descent ends: by task, and at least. Guessed.
+const STUCK: (u64, u64) = (200, 50_000);
+
+/// Share by which a step may raise the time at first. Guessed.
+const HOT: f64 = 0.02;
+
+/// Trials between two looks at the clock.
+const STRIDE: u64 = 64;
+
+/// Number of places up to which routes are kept once they were computed.
+const FEW: usize = 512;
+
+/// Number of phases up to which each has a bound of its own.
+const FEW_TURNS: usize = 32;
+
+/// Random stream of the descent.
+const STREAM: u64 = 1 << 33;
+
+/// Adds the sum of the phases' own bounds, given the bound of a problem.
+pub(crate) fn raise(whole: &mut Bound, problem: &Problem<'_>, of: impl Fn(&Problem<'_>) -> Bound) {
+    if problem.turns.is_empty() {
+        return;
+    }
+    let mut sum = 0.0;
+    if problem.turns.len() <= FEW_TURNS {
+        let alone = problem.turns.iter().map(|turn| problem.alone(turn));
+        sum = alone.map(|p| of(&p).worst_link_seconds).sum();
+    }
+    // All phases at once are never slower than one after the other.
+    whole.turns_seconds = Some(whole.worst_link_seconds.max(sum));
+}
+
+/// The options of the search before the descent.
+pub(crate) fn before(options: &Options) -> Options {
+    Options {
+        seconds: options.seconds * (1.0 - DESCENT),
+        trials: options.trials.map(|n| n - (n as f64 * DESCENT) as u64),
+        ..*options
+    }
+}
+
+/// Improves the best placement by the times of the phases, if tasks may be placed one by one.
+pub(crate) fn descend(run: &Run<'_>, found: &mut Found, stop: Stop) -> Result<(), MapError> {
+    // The search proves optima of all phases at once.
+    (found.optimal, found.free) = (false, false);
+    let problem = run.problem;
+    if problem.keep_hosts {
+        return Ok(());
+    }
+    let (start, cost) = match &found.best {
+        Some((placement, cost)) => (placement, cost),
+        None => (&run.candidates[run.best].1, &run.candidates[run.best].2),
+    };
+    let most = run
+        .options
+        .trials
+        .map_or(u64::MAX, |n| (n as f64 * DESCENT) as u64);
+    let mut descent = Descent::new(problem, start)?;
+    let (place_of, trials) = descent.run((most, run.options.seed), stop)?;
+    found.trials += trials;
+    let nodes = place_of.iter().map(|&p| problem.node_at(p));
+    let placement = Placement::on_nodes(problem.fabric, problem.allocation, nodes)?;
+    let reached = evaluate(problem, &placement)?;
+    if reached.better_than(cost, &problem.objective) {
+        found.best = Some((placement, reached));
+    }
+    Ok(())
+}
+
+/// Loads of one phase.
+struct Part {
+    out: Exchange,
+    /// The same messages by receiver.
+    back: Exchange,
+    bytes: Vec<f64>,
+    worst: f64,
+}
+
+/// Links of a route with their shares.
+type Links = Box<[(u32, f64)]>;
+
+/// Routes between places.
+struct Routes<'a> {
+    problem: &'a Problem<'a>,
+    kept: Vec<Option<Links>>,
+    scratch: Vec<(hopbyte_fabric::LinkId, f64)>,
+}
+
+impl Routes<'_> {
+    /// Calls `f(link, share)` for every link of a route.
+    fn each(&mut self, a: u32, b: u32, mut f: impl FnMut(u32, f64)) -> Result<(), MapError> {
+        if a == b {
+            return Ok(());
+        }
+        let places = self.problem.allocation.nodes().len();
+        let at = a as usize * places + b as usize;
+        if let Some(Some(links)) = self.kept.get(at) {
+            links.iter().for_each(|&(link, share)| f(link, share));
+            return Ok(());
+        }
+        let (problem, scratch) = (self.problem, &mut self.scratch);
+        scratch.clear();
+        let (from, to) = (problem.node_at(a), problem.node_at(b));
+        let routed = problem.routing.shares(problem.fabric, from, to, scratch);
+        routed.map_err(|dead| MapError::unroutable(problem.fabric, vec![dead]))?;
+        scratch.iter().for_each(|s| f(s.0.index() as u32, s.1));
+        if let Some(kept) = self.kept.get_mut(at) {
+            *kept = Some(scratch.iter().map(|s| (s.0.index() as u32, s.1)).collect());
+        }
+        Ok(())
+    }
+}
+
+/// Random swaps and moves of tasks, of which those that raise the time by more than a falling limit are undone.
+struct Descent<'a> {
+    routes: Routes<'a>,
+    parts: Vec<Part>,
+    /// Seconds of a byte on every link.
+    per_byte: Vec<f64>,
+    place_of: Vec<u32>,
+    /// Tasks on every place, and free slots.
+    on: Vec<Vec<u32>>,
+    free: Vec<u32>,
+    /// Changes of the present trial: part, link, bytes.
+    changed: Vec<(u32, u32, f64)>,
+}
+
+impl<'a> Descent<'a> {
+    fn new(problem: &'a Problem<'a>, start: &Placement) -> Result<Self, MapError> {
+        let places = problem.allocation.nodes().len();
+        let place = problem.places();
+        let place_of: Vec<u32> = start
+            .slots()
+            .iter()
+            .map(|s| place[s.node.index()])
+            .collect();
+        let slots = problem.allocation.nodes().iter().map(|n| n.1);
+        let (mut on, mut free) = (vec![Vec::new(); places], slots.collect::<Vec<u32>>());
+        for (task, &at) in (0..).zip(&place_of) {
+            on[at as usize].push(task);
+            free[at as usize] -= 1;
+        }
+        let links = problem.fabric.links().len();
+        let per_byte = problem
+            .fabric
+            .link_ids()
+            .map(|l| 1.0 / problem.live_capacity(l));
+        let parts = problem.turns.iter().map(|turn| {
+            let out = turn.loads.as_ref().unwrap_or(&turn.exchange).clone();
+            let back = out
+                .iter()
+                .map(|(from, m)| (m.to, from, m.bytes, m.messages));
+            let back = Exchange::new(out.tasks(), back).unwrap_or_default();
+            Part {
+                out,
+                back,
+                bytes: vec![0.0; links],
+                worst: 0.0,
+            }
+        });
+        let mut descent = Self {
+            routes: Routes {
+                problem,
+                kept: vec![None; if places <= FEW { places * places } else { 0 }],
+                scratch: Vec::new(),
+            },
+            parts: parts.collect(),
+            per_byte: per_byte.collect(),
+            place_of,
+            on,
+            free,
+            changed: Vec::new(),
+        };
+        descent.load()?;
+        Ok(descent)
+    }
+
+    /// Loads of the present placement.
+    fn load(&mut self) -> Result<(), MapError> {
+        for part in &mut self.parts {
+            for (from, message) in part.out.iter() {
+                let (a, b) = (
+                    self.place_of[from as usize],
+                    self.place_of[message.to as usize],
+                );
+                let add =
+                    |link: u32, share: f64| part.bytes[link as usize] += message.bytes * share;
+                self.routes.each(a, b, add)?;
+            }
+            part.worst = worst(&part.bytes, &self.per_byte);
+        }
+        Ok(())
+    }
+
+    fn seconds(&self) -> f64 {
+        self.parts.iter().map(|p| p.worst).sum()
+    }
+
+    /// The best placement of at most so many trials, and their number.
+    fn run(&mut self, (most, seed): (u64, u64), stop: Stop) -> Result<(Vec<u32>, u64), MapError> {
+        let mut random = Random::stream(seed, STREAM);
+        let tasks = self.place_of.len() as u64;
+        let patience = (STUCK.0 * tasks).max(STUCK.1);
+        let (mut best, mut least) = (self.place_of.clone(), self.seconds());
+        let (mut now, mut since, mut trials) = (least, 0, 0);
+        while trials < most && since < patience {
+            if trials.is_multiple_of(STRIDE) && stop.is_set() {
+                break;
+            }
+            trials += 1;
+            since += 1;
+            let Some(step) = self.step(&mut random) else {
+                continue;
+            };
+            let cooled = (1.0 - since as f64 / patience as f64).powi(4);
+            let before: Vec<f64> = self.parts.iter().map(|p| p.worst).collect();
+            self.apply(step)?;
+            let after = self.seconds();
+            if after > now * (1.0 + HOT * cooled * random.unit()) {
+                self.undo(step, &before);
+                continue;
+            }
+            now = after;
+            if now < least * (1.0 - 1e-9) {
+                (least, since) = (now, 0);
+                best.clone_from(&self.place_of);
+            }
+        }
+        Ok((best, trials))
+    }
+
+    /// A task and its new place, with the task that takes its old one, if any.
+    fn step(&self, random: &mut Random) -> Option<Step> {
+        let task = random.below(self.place_of.len()) as u32;
+        let part = &self.parts[random.below(self.parts.len())];
+        let sends = part.out.sends(task);
+        // Half of the steps go to the place of a partner.
+        let to = match sends.len() {
+            n if n > 0 && random.below(2) == 0 => self.place_of[sends[random.below(n)].to as usize],
+            _ => random.below(self.on.len()) as u32,
+        };
+        let from = self.place_of[task as usize];
+        if to == from {
+            return None;
+        }
+        let there = &self.on[to as usize];
+        let other = match self.free[to as usize] {
+            0 => Some(*there.get(random.below(there.len()))?),
+            _ => None,
+        };
+        Some(Step {
+            task,
+            from,
+            to,
+            other,
+        })
+    }
+
+    fn apply(&mut self, step: Step) -> Result<(), MapError> {
+        self.changed.clear();
+        self.account(step, -1.0)?;
+        self.place(step);
+        self.account(step, 1.0)?;
+        for (number, part) in (0u32..).zip(&mut self.parts) {
+            let mine = || self.changed.iter().filter(|c| c.0 == number);
+            let (mut highest, mut touched) = (0.0f64, false);
+            for &(_, link, bytes) in mine() {
+                let at = link as usize;
+                touched |= part.bytes[at] * self.per_byte[at] >= part.worst;
+                part.bytes[at] += bytes;
+            }
+            for &(_, link, _) in mine() {
+                highest = highest.max(part.bytes[link as usize] * self.per_byte[link as usize]);
+            }
+            part.worst = match touched && highest < part.worst {
+                true => worst(&part.bytes, &self.per_byte),
+                false => part.worst.max(highest),
+            };
+        }
+        Ok(())
+    }
+
+    /// Notes the bytes of a step's tasks with a sign.
+    fn account(&mut self, step: Step, sign: f64) -> Result<(), MapError> {
+        for (number, part) in (0u32..).zip(&self.parts) {
+            for task in std::iter::once(step.task).chain(step.other) {
+                let place = &self.place_of;
+                let here = place[task as usize];
+                // Messages between the two are those of the first.
+                let others = |to: u32| task == step.task || to != step.task;
+                for m in part.out.sends(task).iter().filter(|m| others(m.to)) {
+                    let note = |link, share| {
+                        self.changed.push((number, link, sign * m.bytes * share));
+                    };
+                    self.routes.each(here, place[m.to as usize], note)?;
+                }
+                for m in part.back.sends(task).iter().filter(|m| others(m.to)) {
+                    let note = |link, share| {
+                        self.changed.push((number, link, sign * m.bytes * share));
+                    };
+                    self.routes.each(place[m.to as usize], here, note)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the places of a step's tasks.
+    fn place(&mut self, step: Step) {
+        self.transfer(step.task, step.from, step.to);
+        match step.other {
+            Some(other) => self.transfer(other, step.to, step.from),
+            None => {
+                self.free[step.to as usize] -= 1;
+                self.free[step.from as usize] += 1;
+            }
+        }
+    }
+
+    fn transfer(&mut self, task: u32, from: u32, to: u32) {
+        self.on[from as usize].retain(|&t| t != task);
+        self.on[to as usize].push(task);
+        self.place_of[task as usize] = to;
+    }
+
+    fn undo(&mut self, step: Step, before: &[f64]) {
+        self.place(Step {
+            from: step.to,
+            to: step.from,
+            ..step
+        });
+        for &(number, link, bytes) in &self.changed {
+            self.parts[number as usize].bytes[link as usize] -= bytes;
+        }
+        for (part, &was) in self.parts.iter_mut().zip(before) {
+            part.worst = was;
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Step {
+    task: u32,
+    from: u32,
+    to: u32,
+    other: Option<u32>,
+}
+
+/// Time of the worst link.
+fn worst(bytes: &[f64], per_byte: &[f64]) -> f64 {
+    let loaded = bytes.iter().zip(per_byte).filter(|(b, _)| **b > 0.0);
+    loaded.map(|(b, s)| b * s).fold(0.0, f64::max)
+}

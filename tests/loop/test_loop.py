@@ -110,6 +110,6 @@ def test_bad_input_leaves_nothing_behind(hopbyte, tmp_path):
         bad = tmp_path / name
         bad.write_bytes(content)
         done = hopbyte("map", "stencil:4x4:5", "--fabric", bad, "--nodes", "all", "--out", out, code=2)
-        assert "error:" in done.stderr and str(bad) in done.stderr and "hint:" in done.stderr
+        assert "error[HB" in done.stderr and str(bad) in done.stderr and "hint:" in done.stderr
         assert len(done.stderr) < 2000 and "panicked" not in done.stderr
         assert not out.exists()

@@ -1,5 +1,6 @@
 //! Errors of writing a placement or machine.
 
+use hopbyte_fabric::Class;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -61,4 +62,17 @@ pub enum ApplyError {
         /// The operating system's error.
         source: std::io::Error,
     },
+}
+
+impl ApplyError {
+    /// Class of the error.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::UnknownLauncher { .. } | Self::UnknownFormat { .. } => Class::UnknownForm,
+            Self::HostName { .. } => Class::HostName,
+            Self::Inexpressible { .. } => Class::Inexpressible,
+            Self::OutsideAllocation { .. } => Class::OtherJob,
+            Self::Write { .. } => Class::Write,
+        }
+    }
 }

@@ -13,6 +13,23 @@ use std::path::Path;
 /// Verbs that take `--config`.
 const VERBS: [&str; 2] = ["agent", "collect"];
 
+/// Options of files that are written, for which `-` is no standard input.
+const WRITTEN: [&str; 5] = ["--out", "-o", "--to", "--report", "--figures"];
+
+/// The command line with `-` as the path of standard input.
+pub fn standard_input(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let own = arguments
+        .iter()
+        .position(|a| a == "--")
+        .unwrap_or(arguments.len());
+    for i in 1..own {
+        if arguments[i] == "-" && !WRITTEN.iter().any(|w| arguments[i - 1] == *w) {
+            arguments[i] = "/dev/stdin".into();
+        }
+    }
+    arguments
+}
+
 /// The command line with the options of its configuration file inserted after the verb.
 pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     let verb = arguments.iter().position(|a| VERBS.iter().any(|v| a == v));
@@ -83,6 +100,19 @@ fn file(arguments: &[OsString]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dash_is_standard_input_where_a_file_is_read() {
+        let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let read = "hopbyte links /dev/stdin --fabric f";
+        assert_eq!(
+            standard_input(line("hopbyte links - --fabric f")),
+            line(read)
+        );
+        for kept in ["hopbyte map a --out -", "hopbyte run -- cat -"] {
+            assert_eq!(standard_input(line(kept)), line(kept));
+        }
+    }
 
     #[test]
     fn only_verbs_that_have_one_read_a_file() {

@@ -1,70 +1,61 @@
 //! Errors as messages for users and exit codes for scripts.
 
-use hopbyte_job::{causes, is_lacking, told};
-use std::io::{self, Write};
+use clap::error::ErrorKind;
+use hopbyte_fabric::Class;
+use hopbyte_job::causes;
+use hopbyte_job::failure::{BAD_INPUT, Failure};
+use hopbyte_view::terminal::end_spinner;
+use std::io::{self, IsTerminal, Write};
 
 /// Success, or the answer is yes.
 pub const DONE: u8 = 0;
 /// The question is valid and the answer is no.
 pub const ANSWER_IS_NO: u8 = 1;
-/// The command line or a file is invalid.
-pub const BAD_INPUT: u8 = 2;
-/// The environment lacks a permission, a device, a program or disk space.
-pub const ENVIRONMENT: u8 = 3;
 
-/// Writes an error to standard error and returns its exit code.
+/// Writes an error to standard error, with `json` also as an object to standard output, and returns its exit code.
 ///
 /// A closed pipe (`hopbyte links … | head`) is not an error.
-pub fn report(error: &anyhow::Error) -> u8 {
-    if is_broken_pipe(error) {
+pub fn report(error: &anyhow::Error, json: bool) -> u8 {
+    let closed = causes(error.as_ref())
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe);
+    if closed {
         return DONE;
     }
-    let _ = writeln!(io::stderr(), "error: {}", told(error.as_ref()));
-    code(error)
+    end_spinner();
+    let failure = Failure::of(error.as_ref());
+    let _ = writeln!(io::stderr(), "{failure}");
+    object(&failure, json)
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    causes(error.as_ref())
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+/// The same for a command line that is not valid; help and version are no errors and go to standard output.
+pub fn usage(error: &clap::Error, json: bool) -> u8 {
+    let class = match error.kind() {
+        ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand => Class::UnknownWord,
+        ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand => Class::MissingArgument,
+        ErrorKind::ArgumentConflict => Class::Conflict,
+        _ if error.use_stderr() && error.to_string().starts_with("error:") => Class::OptionValue,
+        _ => {
+            let _ = error.print();
+            return if error.use_stderr() { BAD_INPUT } else { DONE };
+        }
+    };
+    let plain = error.to_string();
+    let message = plain.trim_start_matches("error:").trim().to_owned();
+    let failure = Failure::new(class, message);
+    let coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let text = match coloured {
+        true => error.render().ansi().to_string(),
+        false => plain,
+    };
+    let named = text.replacen("error:", &format!("error[{}]:", failure.id), 1);
+    let _ = write!(io::stderr(), "{named}");
+    object(&failure, json)
 }
 
-fn code(error: &anyhow::Error) -> u8 {
-    if is_lacking(error.as_ref()) {
-        ENVIRONMENT
-    } else {
-        BAD_INPUT
+fn object(failure: &Failure, json: bool) -> u8 {
+    if json && let Ok(line) = serde_json::to_string(failure) {
+        let _ = writeln!(io::stdout(), "{line}");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hopbyte_job::Lacking;
-
-    #[test]
-    fn codes_tell_input_from_environment() {
-        assert_eq!(code(&anyhow::anyhow!("no such link")), BAD_INPUT);
-        assert_eq!(
-            code(&anyhow::Error::new(Lacking("no MPI".into()))),
-            ENVIRONMENT
-        );
-        let full = io::Error::from(io::ErrorKind::StorageFull);
-        assert_eq!(
-            code(&anyhow::Error::new(full).context("writing out")),
-            ENVIRONMENT
-        );
-        let gone = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert_eq!(report(&gone), DONE);
-    }
-
-    #[test]
-    fn causes_are_told_once() {
-        let full = io::Error::from(io::ErrorKind::StorageFull);
-        let said = full.to_string();
-        let error = anyhow::Error::new(full).context("writing out");
-        assert_eq!(told(error.as_ref()), format!("writing out: {said}"));
-        let error = error.context(format!("out: {said}"));
-        assert_eq!(told(error.as_ref()), format!("out: {said}: writing out"));
-    }
+    failure.exit
 }

@@ -11,33 +11,30 @@ mod config;
 mod failure;
 mod interrupt;
 mod output;
-mod progress;
 mod verbs;
 
 use clap::Parser;
+use hopbyte_view::terminal::start_spinner;
 use std::ffi::OsString;
 
 /// Runs one command line (program name first) and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let expanded = config::expand(arguments.into_iter().collect()).and_then(config::with_machine);
+    let arguments = config::standard_input(arguments.into_iter().collect());
+    let json = arguments.iter().take_while(|a| *a != "--");
+    let json = json.into_iter().any(|a| a == "--json");
+    let expanded = config::expand(arguments).and_then(config::with_machine);
     let (arguments, remark) = match expanded {
         Ok(expanded) => expanded,
-        Err(error) => return failure::report(&error),
+        Err(error) => return failure::report(&error, json),
     };
     let cli = match command::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            // clap reports help and version as errors, which alone go to standard output.
-            let code = if error.use_stderr() {
-                failure::BAD_INPUT
-            } else {
-                failure::DONE
-            };
-            let _ = error.print();
-            return code;
-        }
+        Err(error) => return failure::usage(&error, json),
     };
     let mut out = output::Output::new(cli.json, cli.quiet, &arguments);
+    if !cli.quiet && cli.verb.is_short() {
+        start_spinner(out.command.clone());
+    }
     remark.iter().for_each(|remark| out.talk(remark));
     let result = verbs::run(&cli.verb, &mut out).and_then(|answer| {
         out.flush()?;
@@ -46,6 +43,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match result {
         Ok(output::Answer::Yes) => failure::DONE,
         Ok(output::Answer::No) => failure::ANSWER_IS_NO,
-        Err(error) => failure::report(&error),
+        Err(error) => {
+            drop(out);
+            failure::report(&error, cli.json)
+        }
     }
 }

@@ -3,6 +3,7 @@
 pub use hopbyte_fabric::units::{SIZES, TIMES, count, scale};
 use hopbyte_job::shell_word;
 pub use hopbyte_view::terminal::Table;
+use hopbyte_view::terminal::end_spinner;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -44,21 +45,25 @@ impl Output {
 
     /// One line of text.
     pub fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
+        end_spinner();
         writeln!(self.out, "{}", text.as_ref())
     }
 
     /// Text without a line end added (a launcher's file).
     pub fn text(&mut self, text: &str) -> io::Result<()> {
+        end_spinner();
         self.out.write_all(text.as_bytes())
     }
 
     /// A file's content, unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        end_spinner();
         self.out.write_all(bytes)
     }
 
     /// One JSON object on one line.
     pub fn object(&mut self, value: &impl Serialize) -> io::Result<()> {
+        end_spinner();
         serde_json::to_writer(&mut self.out, value)?;
         self.out.write_all(b"\n")
     }
@@ -76,6 +81,7 @@ impl Output {
 
     /// A remark for the user, on standard error.
     pub fn talk(&mut self, text: impl AsRef<str>) {
+        end_spinner();
         if !self.quiet {
             let _ = writeln!(io::stderr(), "hopbyte: {}", text.as_ref());
         }
@@ -83,6 +89,7 @@ impl Output {
 
     /// A warning, on standard error also with `--quiet`.
     pub fn warn(&mut self, text: impl AsRef<str>) {
+        end_spinner();
         let _ = writeln!(io::stderr(), "hopbyte: {}", text.as_ref());
     }
 

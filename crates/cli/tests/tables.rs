@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use hopbyte_apply::{Launch, Launcher};
-use hopbyte_fabric::{Allocation, NodeId, Placement, spec};
+use hopbyte_fabric::{Allocation, Class, NodeId, Placement, spec};
 use hopbyte_map::Goal;
 use hopbyte_observe::kinds::{Kind, kinds};
 use hopbyte_observe::placement;
@@ -50,6 +50,22 @@ fn launchers() -> String {
             words.map(str::to_owned).into()
         }),
     )
+}
+
+/// Every class of errors, with an anchor.
+fn errors() -> String {
+    let section = |class: &Class| {
+        let about = class.about();
+        let example = match about.example {
+            "" => String::new(),
+            line => format!("Example: `{line}`\n\n"),
+        };
+        format!(
+            "\n### {}: {}\n\n{}\n\n{example}**What to do:** {}\n",
+            about.id, about.title, about.cause, about.remedy
+        )
+    };
+    Class::ALL.iter().map(section).collect::<String>() + "\n"
 }
 
 /// All blocks of pages.
@@ -98,6 +114,7 @@ fn blocks() -> BTreeMap<String, String> {
     });
     let head = "`--objective` | unit | meaning | needs";
     blocks.insert("objectives".into(), table(head, goals));
+    blocks.insert("errors".into(), errors());
     blocks
 }
 
@@ -110,6 +127,7 @@ fn the_book_lists_what_the_code_lists() {
         "docs/src/formats/index.md",
         "docs/src/formats/traffic.md",
         "docs/src/counters.md",
+        "docs/src/explain.md",
         "docs/src/launchers.md",
         "docs/src/oracle.md",
         "docs/src/mapping.md",

@@ -85,6 +85,7 @@ impl Size {
             format!("at most {most} {unit}"),
         );
         Err(error
+            .of(crate::Class::Limit)
             .hint("a smaller machine of the same kind answers most questions")
             .into())
     }

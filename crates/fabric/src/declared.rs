@@ -55,7 +55,7 @@ pub fn traffic(text: &str) -> Result<Traffic, FabricError> {
 /// face, an edge, a corner; the default 80000,800,8 is a 100×100 face of doubles, its edge and its corner.
 fn stencil(text: &str) -> Result<Traffic, FabricError> {
     let wrong = |found: &str, expected: String| {
-        InputError::new(text, found, expected).hint(
+        InputError::new(text, found, expected).of(crate::Class::Spec).hint(
             "write stencil:16x16x16:27, stencil:4x4x4:7:20000 or stencil:8x8:9:1000,10:periodic",
         )
     };
@@ -105,7 +105,7 @@ fn stencil(text: &str) -> Result<Traffic, FabricError> {
 /// partners, not sizes. With `--halo=F,E,C` faces, edges and corners. `--periodic` closes the grid.
 fn grid(text: &str) -> Result<Traffic, FabricError> {
     let wrong = |found: &str, expected: &str| {
-        InputError::new(text, found, expected)
+        InputError::new(text, found, expected).of(crate::Class::Spec)
             .hint("write '--ndims=3 --dims=16,16,16 --nearest', with --periodic or --halo=BYTES if needed")
     };
     let (mut ndims, mut sizes, mut periodic) = (None, None, false);
@@ -166,7 +166,7 @@ fn grid(text: &str) -> Result<Traffic, FabricError> {
 /// Builds one collective: `allreduce:64:1000000:ring`.
 fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     let wrong = |found: &str, expected: String| {
-        InputError::new(text, found, expected).hint(
+        InputError::new(text, found, expected).of(crate::Class::Spec).hint(
             "write collective:allreduce:64:1000000, collective:broadcast:48:8192:binomial:root=3",
         )
     };

@@ -1,5 +1,6 @@
 //! Errors with location, found value and expected value.
 
+use crate::class::Class;
 use std::fmt;
 use thiserror::Error;
 
@@ -16,11 +17,13 @@ pub struct InputError {
     /// Line (from 1), if applicable.
     pub line: Option<u64>,
     /// The found value, shortened and with control characters escaped.
-    pub found: String,
+    pub found: Box<str>,
     /// The accepted values.
     pub expected: String,
     /// Advice for the user.
     pub hint: Option<String>,
+    /// Class of the error.
+    pub class: Class,
 }
 
 impl InputError {
@@ -30,10 +33,17 @@ impl InputError {
         found: impl AsRef<str>,
         expected: impl Into<String>,
     ) -> Self {
+        let file = file.into();
+        // Options are named with their dashes, files and specs are not.
+        let class = match file.starts_with("--") {
+            true => Class::OptionValue,
+            false => Class::Content,
+        };
         Self {
-            file: file.into(),
+            class,
+            file,
             line: None,
-            found: excerpt(found.as_ref()),
+            found: excerpt(found.as_ref()).into(),
             expected: expected.into(),
             hint: None,
         }
@@ -43,6 +53,13 @@ impl InputError {
     #[must_use]
     pub fn at(mut self, line: u64) -> Self {
         self.line = Some(line);
+        self
+    }
+
+    /// The same error in another class than that of its place.
+    #[must_use]
+    pub fn of(mut self, class: Class) -> Self {
+        self.class = class;
         self
     }
 
@@ -136,6 +153,19 @@ pub enum FabricError {
         /// The accepted range.
         expected: String,
     },
+}
+
+impl FabricError {
+    /// Class of the error.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Input(input) => input.class,
+            Self::DuplicateName { .. } => Class::DuplicateName,
+            Self::Unknown { .. } => Class::UnknownName,
+            Self::Ambiguous { .. } => Class::AmbiguousName,
+            Self::OutOfRange { .. } => Class::OutOfRange,
+        }
+    }
 }
 
 fn near(similar: &[String]) -> String {

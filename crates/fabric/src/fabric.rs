@@ -393,19 +393,10 @@ impl Fabric {
         name: &str,
         all: impl Iterator<Item = &'a str>,
     ) -> FabricError {
-        let wanted = name.to_lowercase();
-        let similar: Vec<String> = all
-            .filter(|have| {
-                let have = have.to_lowercase();
-                !wanted.is_empty() && (have.contains(&wanted) || wanted.contains(&have))
-            })
-            .take(3)
-            .map(str::to_owned)
-            .collect();
         FabricError::Unknown {
             what,
             name: name.chars().take(80).collect(),
-            similar,
+            similar: crate::similar(name, all),
         }
     }
 

@@ -247,7 +247,11 @@ const HINT: &str = "write plan:dp=8,tp=4,pp=2,ep=4,cp=2 (or world=128 for dp) wi
 
 /// Builds the traffic of `dp=…,tp=…,pp=…,ep=…,cp=…`: one phase for each kind of parallelism.
 pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
-    let wrong = |found: &str, expected: &str| InputError::new(text, found, expected).hint(HINT);
+    let wrong = |found: &str, expected: &str| {
+        InputError::new(text, found, expected)
+            .of(crate::Class::Spec)
+            .hint(HINT)
+    };
     let mut plan = Plan::default();
     for option in rest.split(',').filter(|o| !o.is_empty()) {
         let set = option

@@ -1,6 +1,7 @@
 //! Machines described by a spec: `gemini:16x12x24`, `fattree:k=16,levels=3`.
 
 use crate::bounds::{CAPACITY, MAX_LATENCY, MAX_LINKS, MAX_NODES, MAX_ROUTERS, Size, product};
+use crate::class::Class;
 use crate::direction::Direction;
 use crate::error::{FabricError, InputError};
 use crate::fabric::{Fabric, Shape};
@@ -207,6 +208,24 @@ fn network(text: &str, spec: &str, check: Check<'_>) -> Result<Described, Fabric
     Ok(Described { fabric, routing })
 }
 
+/// Advice for a spec that begins with no kind and is no preset.
+pub fn unknown_kind(name: &str) -> String {
+    let forms = FABRIC_SPECS
+        .iter()
+        .filter_map(|(form, _)| form.split(':').next());
+    let named = presets::PRESETS.iter().map(|preset| preset.0);
+    match &crate::similar(name, forms.chain(named))[..] {
+        [] => format!(
+            "fabric specs begin with gemini, torus, mesh, aries, dragonfly, slingshot, fattree or hyperx; presets are {}",
+            presets::names()
+        ),
+        near => format!(
+            "there is {}; `hopbyte fabric specs` lists all",
+            near.join(", ")
+        ),
+    }
+}
+
 /// A parsed spec.
 struct Words<'a> {
     spec: &'a str,
@@ -220,10 +239,12 @@ impl Words<'_> {
             .iter()
             .find(|(form, _)| form.split(':').next() == Some(self.name));
         let hint = known.map_or_else(
-            || format!("fabric specs begin with gemini, torus, mesh, aries, dragonfly, slingshot, fattree or hyperx; presets are {}", presets::names()),
+            || unknown_kind(self.name),
             |(form, meaning)| format!("write {form} ({meaning})"),
         );
-        InputError::new(self.spec, found, expected).hint(hint)
+        InputError::new(self.spec, found, expected)
+            .of(Class::Spec)
+            .hint(hint)
     }
 
     fn dims(&self, count: std::ops::RangeInclusive<usize>) -> Result<Vec<u32>, FabricError> {

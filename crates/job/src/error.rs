@@ -1,10 +1,10 @@
 //! Errors of the loop.
 
 use hopbyte_apply::ApplyError;
-use hopbyte_fabric::{FabricError, InputError};
+use hopbyte_fabric::{Class, FabricError, InputError};
 use hopbyte_map::MapError;
 use hopbyte_model::ModelError;
-use hopbyte_observe::ObserveError;
+use hopbyte_observe::{ObserveError, system_class};
 use hopbyte_oracle::OracleError;
 use std::error::Error as StdError;
 use std::fmt;
@@ -76,6 +76,24 @@ impl JobError {
         Self::Refused {
             problem: problem.to_owned(),
             hint,
+        }
+    }
+
+    /// Class of the error.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Input(e) => e.class,
+            Self::Fabric(e) => e.class(),
+            Self::Observe(e) => e.class(),
+            Self::Oracle(e) => e.class(),
+            Self::Model(e) => e.class(),
+            Self::Map(e) => e.class(),
+            Self::Apply(e) => e.class(),
+            Self::Lacking(_) => Class::Lacking,
+            Self::Json(_) => Class::Content,
+            Self::Io(e) => system_class(e.kind()),
+            Self::Refused { problem, .. } => class_of_words(problem),
+            Self::During { source, .. } => source.class(),
         }
     }
 
@@ -164,6 +182,55 @@ pub fn told(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
+/// Class of an error: of the first of its causes that has one.
+pub fn class(error: &(dyn StdError + 'static)) -> Class {
+    let known = |cause: &(dyn StdError + 'static)| {
+        let of = |class: Class| Some(class);
+        if let Some(e) = cause.downcast_ref::<JobError>() {
+            return of(e.class());
+        }
+        if let Some(e) = cause.downcast_ref::<InputError>() {
+            return of(e.class);
+        }
+        if let Some(e) = cause.downcast_ref::<FabricError>() {
+            return of(e.class());
+        }
+        if let Some(e) = cause.downcast_ref::<ObserveError>() {
+            return of(e.class());
+        }
+        if let Some(e) = cause.downcast_ref::<OracleError>() {
+            return of(e.class());
+        }
+        if let Some(e) = cause.downcast_ref::<ModelError>() {
+            return of(e.class());
+        }
+        if let Some(e) = cause.downcast_ref::<MapError>() {
+            return of(e.class());
+        }
+        if let Some(e) = cause.downcast_ref::<ApplyError>() {
+            return of(e.class());
+        }
+        if let Some(e) = cause.downcast_ref::<io::Error>() {
+            return of(system_class(e.kind()));
+        }
+        if cause.is::<serde_json::Error>() {
+            return of(Class::Content);
+        }
+        cause.is::<Lacking>().then_some(Class::Lacking)
+    };
+    causes(error)
+        .find_map(known)
+        .unwrap_or_else(|| class_of_words(&error.to_string()))
+}
+
+/// Class of a refusal in words; one of an option begins with its name.
+fn class_of_words(text: &str) -> Class {
+    match text.starts_with("--") {
+        true => Class::OptionValue,
+        false => Class::Refused,
+    }
+}
+
 /// Whether an error is due to the environment (permission, device, disk space) rather than the input.
 pub fn is_lacking(error: &(dyn StdError + 'static)) -> bool {
     causes(error).any(|cause| match cause.downcast_ref::<io::Error>() {
@@ -189,6 +256,44 @@ fn hint_line(hint: &Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn causes_are_told_once() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let said = full.to_string();
+        let error = ObserveError::io("out".as_ref(), full);
+        let error = Err::<(), _>(error).context("writing").unwrap_err();
+        assert_eq!(told(&error), format!("writing: out: {said}"));
+        let again = Err::<(), _>(error).context(format!("a: out: {said}"));
+        assert_eq!(
+            told(&again.unwrap_err()),
+            format!("a: out: {said}: writing")
+        );
+    }
+
+    #[test]
+    fn every_error_of_the_system_and_of_a_step_has_its_class() {
+        use io::ErrorKind as K;
+        for (kind, expected) in [
+            (K::NotFound, Class::NoSuchFile),
+            (K::PermissionDenied, Class::Denied),
+            (K::StorageFull, Class::NoSpace),
+            (K::ConnectionRefused, Class::Unreachable),
+            (K::InvalidData, Class::Content),
+            (K::AddrInUse, Class::System),
+        ] {
+            let observed = ObserveError::io("out".as_ref(), kind.into());
+            assert_eq!(class(&observed), expected, "{kind}");
+            let error = Err::<(), _>(observed).context("writing").unwrap_err();
+            assert_eq!(class(&error), expected, "{kind}");
+            assert_eq!(class(&io::Error::from(kind)), expected, "{kind}");
+        }
+        let refused = |text| class(&JobError::refused(text));
+        assert_eq!(refused("nothing asked"), Class::Refused);
+        assert_eq!(refused("--every: found 0"), Class::OptionValue);
+        assert_eq!(class(&Lacking("no MPI".into())), Class::Lacking);
+        assert_eq!(class(&std::fmt::Error), Class::Refused);
+    }
 
     #[test]
     fn a_refusal_keeps_its_text_and_has_its_hint_apart() {

@@ -5,6 +5,7 @@ use crate::live;
 use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::{Allocation, Fabric, LeftOut, LinkCounts, LinkState, NodeId};
 use hopbyte_observe::counters::Counted;
+use hopbyte_observe::kinds::of_another_kind;
 use hopbyte_observe::{CounterOptions, deal, parse_node_list, read_counters};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -50,7 +51,13 @@ pub fn reading(
     let mut notes = Vec::new();
     let counted = match live::read(files, fabric, options, &mut notes)? {
         Some(counted) => counted,
-        None => read_counters(files, fabric, options)?,
+        None => {
+            let refused = |e| match files {
+                [file] => of_another_kind(file, e),
+                _ => e,
+            };
+            read_counters(files, fabric, options).map_err(refused)?
+        }
     };
     let state = counted.state(fabric);
     notes.extend(remarks(&counted));

@@ -42,6 +42,7 @@ pub mod doctor;
 pub mod document;
 mod error;
 pub mod exchange;
+pub mod failure;
 mod follow;
 pub mod identity;
 pub mod infer;
@@ -69,7 +70,7 @@ pub mod sweep;
 pub mod verify;
 
 pub use document::Document;
-pub use error::{JobError, Lacking, Result, causes, is_lacking, told};
+pub use error::{JobError, Lacking, Result, causes, class, is_lacking, told};
 pub use follow::{Change, Files, Stamp, stamp, unix};
 pub use hopbyte_map::MAX_THREADS;
 pub use hopbyte_observe::Jobs;

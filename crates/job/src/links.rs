@@ -263,11 +263,17 @@ impl LinksSummary {
 }
 
 impl LinksSummary {
-    /// Whether the figures cover what the source counts: false if no link has a value, or if counters are left out
+    /// Whether the figures cover what the source counts: false if no link has a value, if half of the rows or more name no
+    /// link of the machine, or if counters are left out
     /// because not all readings have them.
     pub fn is_complete(&self) -> bool {
         let known = self.links_read > 0 || self.links_lost.is_none();
-        known && !self.left_out.contains_key(CHANGED)
+        known && self.is_of_machine() && !self.left_out.contains_key(CHANGED)
+    }
+
+    /// Whether most rows name a link of the machine; otherwise the file may be of another one.
+    fn is_of_machine(&self) -> bool {
+        self.unmatched == 0 || self.matched > self.unmatched
     }
 
     /// The summary as the first line of a table, for a fabric of so many links.

@@ -15,6 +15,7 @@ use hopbyte_fabric::{
 };
 pub use hopbyte_map::Goal;
 use hopbyte_map::{Options, Problem, Turn};
+use hopbyte_observe::kinds::of_another_kind;
 use hopbyte_observe::oracle::Oracle;
 use hopbyte_observe::{CounterOptions, read_placement, read_traffic};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
@@ -297,7 +298,8 @@ impl Asked {
     pub fn read(&self) -> Result<Question> {
         let machine = Arc::new(self.machine.read()?);
         let grid = self.grid.spec();
-        let mut traffic = read_traffic(grid.as_deref().unwrap_or(&self.traffic))?;
+        let source = grid.as_deref().unwrap_or(&self.traffic);
+        let mut traffic = read_traffic(source).map_err(|e| of_another_kind(source.as_ref(), e))?;
         traffic.in_turn &= !self.overlap;
         let node = match &self.node_topology {
             Some(_) if machine.fabric.inside().is_some() => {

@@ -4,7 +4,7 @@ use crate::error::{Result, refuse};
 use crate::machine::{Machine, MachineSource};
 use hopbyte_fabric::Fabric;
 use hopbyte_model::workload::{Input, Workload};
-use hopbyte_model::{Inputs, Level, Nodes, PlacementRule, Scenario};
+use hopbyte_model::{Inputs, Level, Nodes, Outcome, PlacementRule, Question, Scenario};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::{read_placement, read_trace, read_traffic};
 use std::path::Path;
@@ -44,6 +44,63 @@ pub fn put(scenario: &mut Scenario, fabric: &Fabric, path: &Path) -> Result<()> 
     scenario.job.placement = PlacementRule::Nodes(ranks.collect());
     scenario.check()?;
     Ok(())
+}
+
+/// Changes to a scenario: its level, factors of the operating point, and the placement.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changes<'a> {
+    /// Level in place of the scenario's.
+    pub level: Option<&'a str>,
+    /// Factor on the bandwidth of links between routers.
+    pub link: Option<f64>,
+    /// Factor on the bandwidth between nodes and network.
+    pub injection: Option<f64>,
+    /// Factor on latencies.
+    pub latency: Option<f64>,
+    /// Factor on the message rate of nodes.
+    pub message_rate: Option<f64>,
+    /// Factor on the speed of processors.
+    pub cpu: Option<f64>,
+    /// Placement of the ranks: mapping.json or a launcher's file.
+    pub placement: Option<&'a Path>,
+}
+
+impl Changes<'_> {
+    /// Changes level and operating point.
+    ///
+    /// # Errors
+    /// No such level, or a factor outside its range.
+    pub fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        if let Some(level) = self.level {
+            scenario.level = level_of(level)?;
+        }
+        let point = &mut scenario.point;
+        for (factor, given) in [
+            (&mut point.link, self.link),
+            (&mut point.injection, self.injection),
+            (&mut point.latency, self.latency),
+            (&mut point.message_rate, self.message_rate),
+            (&mut point.cpu, self.cpu),
+        ] {
+            *factor = given.unwrap_or(*factor);
+        }
+        Ok(scenario.check()?)
+    }
+}
+
+/// The model's answer to a scenario in TOML or JSON; `name` is named in errors.
+///
+/// # Errors
+/// The scenario or a file that it names cannot be read, or the model has no result.
+pub fn outcome(name: &str, text: &str, changes: &Changes<'_>) -> Result<Outcome> {
+    let mut scenario = Scenario::read(name, text)?;
+    changes.apply(&mut scenario)?;
+    let Asked { machine, inputs } = Asked::of(&scenario)?;
+    if let Some(path) = changes.placement {
+        put(&mut scenario, &machine.fabric, path)?;
+    }
+    let question = Question::new(&scenario, &machine.fabric, &machine.routing, &inputs)?;
+    Ok(question.answer()?)
 }
 
 /// A level of the model by name.

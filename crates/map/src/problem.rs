@@ -1,7 +1,7 @@
 //! The mapping problem: machine, traffic, allocation and objective.
 
 use hopbyte_fabric::{
-    Allocation, Exchange, Fabric, FabricError, LinkId, LinkState, NodeId, Phase, Placement,
+    Allocation, Class, Exchange, Fabric, FabricError, LinkId, LinkState, NodeId, Phase, Placement,
     RouterId, Routing, Traffic, Unroutable,
 };
 use serde::{Deserialize, Serialize};
@@ -355,6 +355,20 @@ pub enum MapError {
 }
 
 impl MapError {
+    /// Class of the error.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::NoTasks => Class::NoTasks,
+            Self::TooManyTasks { .. } => Class::TooManyTasks,
+            Self::TooManyPartners { .. } => Class::TooManyPartners,
+            Self::PlacementSize { .. } | Self::OutsideAllocation { .. } => Class::OtherJob,
+            Self::Unroutable { .. } => Class::NoRoute,
+            Self::CostShape { .. } | Self::BadCost { .. } => Class::RouteCosts,
+            Self::BadOption { .. } => Class::OutOfRange,
+            Self::Fabric(error) => error.class(),
+        }
+    }
+
     /// Names the pairs without a route.
     pub(crate) fn unroutable(fabric: &Fabric, mut dead: Vec<Unroutable>) -> Self {
         dead.sort_by_key(|u| (u.from, u.to));

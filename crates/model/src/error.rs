@@ -1,6 +1,6 @@
 //! Errors of scenarios and models.
 
-use hopbyte_fabric::{Fabric, FabricError, InputError, Unroutable};
+use hopbyte_fabric::{Class, Fabric, FabricError, InputError, Unroutable};
 use thiserror::Error;
 
 /// Why a model gives no result.
@@ -41,6 +41,16 @@ impl From<InputError> for ModelError {
 }
 
 impl ModelError {
+    /// Class of the error.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Fabric(error) => error.class(),
+            Self::Unroutable(_) => Class::NoRoute,
+            Self::Deadlock { .. } => Class::Deadlock,
+            Self::CreditLoop(_) => Class::CreditLoop,
+        }
+    }
+
     /// A pair without a route, in the machine's names.
     pub fn unroutable(fabric: &Fabric, pair: &Unroutable) -> Self {
         Self::Unroutable(pair.describe(fabric))

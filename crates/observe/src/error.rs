@@ -1,6 +1,6 @@
 //! Errors of reading inputs.
 
-use hopbyte_fabric::{FabricError, InputError};
+use hopbyte_fabric::{Class, FabricError, InputError};
 use std::io;
 use std::path::Path;
 use thiserror::Error;
@@ -28,10 +28,22 @@ pub enum ObserveError {
 }
 
 impl ObserveError {
+    /// Class of the error.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Io { source, .. } => system_class(source.kind()),
+            Self::Input(input) => input.class,
+            Self::Fabric(error) => error.class(),
+        }
+    }
+
     /// An error from the operating system.
     pub fn io(path: &Path, source: io::Error) -> Self {
         let hint = match source.kind() {
-            io::ErrorKind::NotFound => Some("check the path".to_string()),
+            io::ErrorKind::NotFound => {
+                let misspelt = path.to_str().and_then(hopbyte_fabric::misspelt);
+                Some(misspelt.unwrap_or_else(|| "check the path".into()))
+            }
             io::ErrorKind::PermissionDenied => {
                 Some("the file exists but may not be read by this user".to_string())
             }
@@ -42,6 +54,28 @@ impl ObserveError {
             source,
             hint,
         }
+    }
+}
+
+/// Class of an error of the operating system.
+pub fn system_class(kind: io::ErrorKind) -> Class {
+    use io::ErrorKind as K;
+    match kind {
+        K::NotFound | K::NotADirectory => Class::NoSuchFile,
+        K::IsADirectory => Class::NotAFile,
+        K::PermissionDenied | K::ReadOnlyFilesystem => Class::Denied,
+        K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Class::NoSpace,
+        K::InvalidData | K::UnexpectedEof => Class::Content,
+        K::InvalidInput => Class::OptionValue,
+        K::ConnectionRefused
+        | K::ConnectionReset
+        | K::ConnectionAborted
+        | K::NotConnected
+        | K::HostUnreachable
+        | K::NetworkUnreachable
+        | K::NetworkDown
+        | K::TimedOut => Class::Unreachable,
+        _ => Class::System,
     }
 }
 

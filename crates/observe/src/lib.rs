@@ -38,7 +38,7 @@ pub mod trace;
 pub mod traffic;
 
 pub use counters::{CounterOptions, Jobs, read_counter_series, read_counters, read_jobs};
-pub use error::ObserveError;
+pub use error::{ObserveError, system_class};
 pub use fabric::{Machine, MachineFiles, PLAIN, has_open_hosts, is_numbered, read_machine};
 pub use placement::{
     Placed, deal, host_list, host_names, parse_node_list, parse_nodes, read_placement,

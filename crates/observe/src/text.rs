@@ -10,7 +10,7 @@
 
 use crate::ObserveError;
 use flate2::bufread::MultiGzDecoder;
-use hopbyte_fabric::InputError;
+use hopbyte_fabric::{Class, InputError};
 use memchr::{memchr, memrchr};
 use ruzstd::decoding::StreamingDecoder;
 use std::borrow::Cow;
@@ -70,7 +70,8 @@ impl Text {
         let io = |e| ObserveError::io(path, e);
         let kind = std::fs::metadata(path).map_err(io)?.file_type();
         if let Some(found) = refused(path, kind) {
-            let error = InputError::new(path.display().to_string(), found, "a regular file");
+            let name = path.display().to_string();
+            let error = InputError::new(name, found, "a regular file").of(Class::NotAFile);
             return Err(error
                 .hint("give a file, or a pipe that is open already: <(command) or /dev/stdin")
                 .into());
@@ -281,6 +282,7 @@ impl Bounded {
                 format!("more than {} bytes", self.limits.bytes),
                 "a smaller file",
             );
+            let error = error.of(Class::Limit);
             return Err(error.hint("split it, or give the part that matters").into());
         }
         self.binary |= new < CHUNK && memchr(0, &self.bytes[new..]).is_some();

@@ -5,7 +5,7 @@ use crate::costs::RouteCosts;
 use crate::grid::Grid;
 use crate::metric::{Aggregate, Over};
 use crate::tree::{Target, Tree, host_link};
-use hopbyte_fabric::{LinkId, NodeId, RouterId, Routing};
+use hopbyte_fabric::{Class, LinkId, NodeId, RouterId, Routing};
 use rayon::prelude::*;
 use thiserror::Error;
 
@@ -26,6 +26,15 @@ pub enum OracleError {
         /// Requested rows.
         found: usize,
     },
+}
+
+impl OracleError {
+    /// Class of the error.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::TooLarge { .. } => Class::Limit,
+        }
+    }
 }
 
 /// Costs from row to column: NaN is unknown, infinite is no route.

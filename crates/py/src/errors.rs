@@ -1,7 +1,8 @@
 //! Errors as Python exceptions.
 
-use hopbyte_fabric::{FabricError, InputError};
-use hopbyte_job::{JobError, causes, told};
+use hopbyte_fabric::InputError;
+use hopbyte_job::failure::input;
+use hopbyte_job::{JobError, class, told};
 use hopbyte_observe::ObserveError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -13,7 +14,8 @@ create_exception!(
     HopbyteError,
     PyValueError,
     "Invalid input. The text names the place, the found and the expected value, and a \
-     hint; for files also as the attributes file, line, found, expected and hint."
+     hint; for files also as the attributes file, line, found, expected and hint. id is the identifier of the \
+     error's class (HB0201), which `hopbyte explain` describes."
 );
 
 /// Converts any error: errors of the operating system to OSError, others to HopbyteError.
@@ -30,9 +32,13 @@ pub fn python(error: impl Error + 'static) -> PyErr {
         return refused(source, error);
     }
     let exception = HopbyteError::new_err(told(error));
-    if let Some(input) = input(error) {
-        Python::attach(|py| attributes(py, &exception, input));
-    }
+    Python::attach(|py| {
+        // Without the attributes the exception is still useful.
+        let _ = exception.value(py).setattr("id", class(error).id());
+        if let Some(input) = input(error) {
+            attributes(py, &exception, input);
+        }
+    });
     exception
 }
 
@@ -44,28 +50,11 @@ fn refused(source: &std::io::Error, error: &(dyn Error + 'static)) -> PyErr {
     }
 }
 
-fn input<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a InputError> {
-    causes(error).find_map(|cause| {
-        let direct = cause.downcast_ref::<InputError>();
-        let observed = || match cause.downcast_ref::<ObserveError>()? {
-            ObserveError::Input(input) => Some(input),
-            ObserveError::Fabric(FabricError::Input(input)) => Some(input),
-            _ => None,
-        };
-        let fabric = || match cause.downcast_ref::<FabricError>()? {
-            FabricError::Input(input) => Some(input),
-            _ => None,
-        };
-        direct.or_else(observed).or_else(fabric)
-    })
-}
-
 fn attributes(py: Python<'_>, exception: &PyErr, input: &InputError) {
     let value = exception.value(py);
-    // Without the attributes the exception is still useful.
     let _ = value.setattr("file", &input.file);
     let _ = value.setattr("line", input.line);
-    let _ = value.setattr("found", &input.found);
+    let _ = value.setattr("found", &*input.found);
     let _ = value.setattr("expected", &input.expected);
     let _ = value.setattr("hint", &input.hint);
 }

@@ -157,7 +157,7 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
     let deadline_ns = args.deadline * 1_000_000;
     if deadline_ns >= period_ns {
         bail!(
-            "a deadline of {} ms is not within a tick of {} s",
+            "--deadline: found {} ms, expected less than a tick (--period), {} s",
             args.deadline,
             args.period
         );

@@ -7,6 +7,7 @@ mod collect;
 mod config;
 mod demo;
 mod doctor;
+mod explain;
 mod fabric;
 mod generate;
 mod lab;
@@ -78,11 +79,26 @@ pub enum Verb {
     Lab(lab::Verb),
     /// The whole loop in a minute, on captures or on your own files
     Demo(demo::DemoArgs),
+    /// Cause of an error by its identifier, an example, and what to do; without one, all identifiers
+    Explain(explain::ExplainArgs),
     /// The settings of hopbyte.toml and of HOPBYTE_ variables, and their origin
     Config,
     /// Write man pages or shell completions into a folder
     #[command(hide = true)]
     Generate(generate::GenerateArgs),
+}
+
+impl Verb {
+    /// Whether it computes and ends by itself, and starts no job that prints.
+    pub fn is_short(&self) -> bool {
+        let job = matches!(self, Self::Run(_) | Self::Record(_) | Self::Lab(_));
+        let serves = matches!(self, Self::Agent(_) | Self::Collect(_) | Self::Watch(_));
+        let may = matches!(
+            self,
+            Self::Replay(_) | Self::Probe(_) | Self::Demo(_) | Self::Apply(_)
+        );
+        !(job || serves || may)
+    }
 }
 
 /// Runs a verb.
@@ -109,6 +125,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::View(args) => view::run(args, out),
         Verb::Lab(verb) => lab::run(verb, out),
         Verb::Demo(args) => demo::run(args, out),
+        Verb::Explain(args) => explain::run(args, out),
         Verb::Config => config::run(out),
         Verb::Generate(args) => generate::run(args, out),
     }

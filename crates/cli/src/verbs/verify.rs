@@ -44,8 +44,12 @@ pub struct VerifyArgs {
 
 /// Compares; exit code 1 if the worst link did not improve, or not as predicted.
 pub fn run(args: &VerifyArgs, out: &mut Output) -> Result<Answer> {
-    if !(args.repeats.is_finite() && args.repeats > 0.0 && args.tolerance >= 0.0) {
-        bail!("--repeats must be above zero and --tolerance not below");
+    let (repeats, tolerance) = (args.repeats, args.tolerance);
+    if !(repeats.is_finite() && repeats > 0.0) {
+        bail!("--repeats: found {repeats}, expected a number above zero");
+    }
+    if tolerance.is_nan() || tolerance < 0.0 {
+        bail!("--tolerance: found {tolerance}, expected per cent, zero or more");
     }
     let saved = args
         .mapping

@@ -60,6 +60,7 @@ impl Algorithms {
         for word in text.split(',') {
             let wrong = |found: &str, expected: String| {
                 InputError::new(text, found, expected)
+                    .of(crate::Class::Spec)
                     .hint("write openmpi, mpich, nccl, or COLLECTIVE=ALGORITHM, joined by commas")
             };
             match word.split_once('=') {

@@ -154,6 +154,7 @@ pub fn jobs(text: &Text, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, Obser
         );
         return Err(text
             .error(found, format!("jobs on {}", fabric.source()))
+            .of(hopbyte_fabric::Class::OtherMachine)
             .hint("do the jobs belong to this fabric?")
             .into());
     }

@@ -46,7 +46,7 @@ use self::join::{Mismatch, PortMap};
 use self::reading::Reading;
 use crate::ObserveError;
 use crate::text::{Limits, Text, cells};
-use hopbyte_fabric::{Fabric, Increase, InputError, LeftOut, Missing, Quantity};
+use hopbyte_fabric::{Class, Fabric, Increase, InputError, LeftOut, Missing, Quantity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -220,7 +220,9 @@ fn set_intervals(readings: &mut [Reading], seconds: f64) {
 }
 
 fn mismatch(source: &str, error: Mismatch) -> InputError {
-    InputError::new(source, error.found, error.expected).hint("is this the right fabric?")
+    InputError::new(source, error.found, error.expected)
+        .of(Class::OtherMachine)
+        .hint("is this the right fabric?")
 }
 
 /// Refuses counters of another machine and fills in missing settings.
@@ -235,7 +237,7 @@ fn finish(
         let rows: usize = counts.iter().map(|c| c.unmatched).sum();
         let found = format!("{rows} rows, none of which names a link of the fabric");
         let expected = format!("counters of {}", fabric.source());
-        let error = InputError::new(source, found, expected);
+        let error = InputError::new(source, found, expected).of(Class::OtherMachine);
         let left_out = counts.iter().flat_map(|c| c.left_out.sentences());
         let hint = left_out.fold(
             "do the counters belong to this fabric?".into(),
@@ -301,7 +303,8 @@ impl Content {
         left_out: &mut LeftOut,
     ) -> Result<Self, ObserveError> {
         let node = options.node.as_deref();
-        Ok(match Format::of(text)?.read {
+        let format = Format::of(text)?;
+        Ok(match format.read {
             Read::Increases(read) => Self::Increases(read(text, fabric, options)?),
             Read::Systems(read) => Self::Systems(read(text, left_out)?),
             Read::Readings(read) | Read::Devices(read) => {

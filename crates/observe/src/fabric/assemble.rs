@@ -81,6 +81,7 @@ impl Parts<'_> {
         if tables.entries() == 0 {
             let found = "no entry for any node of the fabric";
             return Err(InputError::new(first, found, "its tables")
+                .of(hopbyte_fabric::Class::OtherMachine)
                 .hint("do the tables belong to this fabric?")
                 .into());
         }

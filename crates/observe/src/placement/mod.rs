@@ -36,7 +36,8 @@ pub fn placement(
     fabric: &Fabric,
     allocation: Option<&Allocation>,
 ) -> Result<Placed, ObserveError> {
-    match Format::of(text)?.read {
+    let format = Format::of(text)?;
+    match format.read {
         Read::Places(read) => read(text, fabric)?.finish(text, fabric, allocation),
         Read::Whole(read) => read(text, fabric, allocation),
     }

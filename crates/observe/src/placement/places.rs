@@ -27,6 +27,7 @@ pub(super) fn content_lines(text: &Text) -> impl Iterator<Item = Line<'_>> {
 
 /// The error for an unknown node name, with similar names from the fabric.
 pub(super) fn no_node(error: InputError, why: &FabricError) -> InputError {
+    let error = error.of(why.class());
     let why = why.to_string();
     match why.split_once("\nhint: ") {
         Some((_, hint)) => error.hint(hint),

@@ -15,7 +15,7 @@ pub(super) const START: &str = "spmv:";
 /// Traffic of one product: of `spmv:RANKS:FILE`, FILE a sparse matrix (Matrix Market).
 pub(super) fn traffic(spec: &str) -> Result<Traffic, ObserveError> {
     let wrong = |found: &str, expected: &str| {
-        let error = InputError::new(spec, found, expected);
+        let error = InputError::new(spec, found, expected).of(hopbyte_fabric::Class::Spec);
         error.hint("write spmv:RANKS:FILE, FILE a sparse matrix in Matrix Market's coordinates")
     };
     let rest = spec.strip_prefix(START).unwrap_or_default();

@@ -2,11 +2,11 @@
 
 use crate::args::FabricArgs;
 use crate::output::{Answer, Output, count};
-use crate::progress::Progress;
 use anyhow::Result;
 use hopbyte_fabric::check::{Check, Finding, letters};
 use hopbyte_fabric::routing::DimensionOrder;
 use hopbyte_fabric::{End, Fabric, InputError, LinkId, Routing};
+use hopbyte_view::terminal::Progress;
 use serde::Serialize;
 
 /// The machine to check.

@@ -4,6 +4,7 @@ mod check;
 mod convert;
 mod diff;
 mod draw;
+mod nodes;
 mod pairs;
 mod route;
 mod show;
@@ -18,6 +19,8 @@ use clap::Subcommand;
 pub enum Verb {
     /// Routers, nodes, links by kind, and routing of a machine
     Show(show::ShowArgs),
+    /// Names of the nodes, as options and files take them, with their routers
+    Nodes(crate::args::FabricArgs),
     /// Request and response route between two nodes
     Route(route::RouteArgs),
     /// Reachable pairs of nodes, and their hops
@@ -39,6 +42,7 @@ pub enum Verb {
 pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Show(args) => show::run(args, out),
+        Verb::Nodes(args) => nodes::run(args, out),
         Verb::Route(args) => route::run(args, out),
         Verb::Pairs(args) => pairs::run(args, out),
         Verb::Check(args) => check::run(args, out),

@@ -7,7 +7,6 @@ use super::apply::refuse;
 use crate::args::{launchers, part};
 use crate::interrupt;
 use crate::output::{Answer, Output, Table, count};
-use crate::progress::Progress;
 use anyhow::Result;
 use hopbyte_apply::{Launcher, Prepared, write_atomic};
 use hopbyte_job::mapping::{FEW_RANKS, MAPPING_FILE, Saved, WrittenFiles};
@@ -15,6 +14,7 @@ use hopbyte_job::spread::{Searched, Spread, Tried, best_of};
 use hopbyte_job::{Document, Effort, Mapping, Question, search};
 use hopbyte_map::budget::Stakes;
 use hopbyte_view::report::{About, mapping_page};
+use hopbyte_view::terminal::Progress;
 use std::path::PathBuf;
 
 pub use answer::write_costs;

@@ -1,11 +1,12 @@
 //! `hopbyte model run SCENARIO`.
 
-use crate::output::{Answer, Output, SIZES, TIMES, Table, count, scale};
+use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_job::links;
-use hopbyte_job::scenario::{Asked, level_of, put, read};
-use hopbyte_model::{Level, Outcome, Question, Scenario, ThrottleKind};
+use hopbyte_job::scenario::{Asked, Changes, put, read};
+use hopbyte_model::{Level, Outcome, Question, Scenario};
+use hopbyte_view::terminal::{level_name, model_text};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -85,7 +86,11 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     if out.json {
         out.object(&record)?;
     } else {
-        write(args, &record, out)?;
+        let (text, more) = model_text(&record.outcome, args.top, out.colour());
+        out.text(&text)?;
+        if more > 0 {
+            out.talk(format!("{} more links; --top 0 lists all", count(more)));
+        }
     }
     Ok(Answer::Yes)
 }
@@ -94,20 +99,16 @@ impl RunArgs {
     /// The scenario with the changes of the command line.
     fn scenario(&self) -> Result<Scenario> {
         let mut scenario = read(&self.scenario)?;
-        if let Some(level) = &self.level {
-            scenario.level = level_of(level)?;
-        }
-        let point = &mut scenario.point;
-        for (factor, given) in [
-            (&mut point.link, self.link),
-            (&mut point.injection, self.injection),
-            (&mut point.latency, self.latency),
-            (&mut point.message_rate, self.message_rate),
-            (&mut point.cpu, self.cpu),
-        ] {
-            *factor = given.unwrap_or(*factor);
-        }
-        scenario.check()?;
+        let changes = Changes {
+            level: self.level.as_deref(),
+            link: self.link,
+            injection: self.injection,
+            latency: self.latency,
+            message_rate: self.message_rate,
+            cpu: self.cpu,
+            placement: None,
+        };
+        changes.apply(&mut scenario)?;
         if self.registers.is_some()
             && (scenario.level, scenario.network.as_str()) != (Level::Packet, "gemini")
         {
@@ -119,93 +120,5 @@ impl RunArgs {
             );
         }
         Ok(scenario)
-    }
-}
-
-fn write(args: &RunArgs, record: &ModelRecord, out: &mut Output) -> Result<()> {
-    let o = &record.outcome;
-    let time = |seconds: f64| {
-        let (unit, factor) = scale(seconds, &TIMES);
-        format!("{:.3} {unit}", seconds / factor)
-    };
-    let (size, bytes) = scale(o.network_bytes, &SIZES);
-    out.line(format!("# {} ({})", o.name, level_name(o.level)))?;
-    out.line(format!("time   {}", time(o.time_seconds)))?;
-    out.line(format!(
-        "bound  {} ({} is the most loaded)",
-        time(o.bound_seconds),
-        o.bound_resource
-    ))?;
-    out.line(format!(
-        "moved  {:.2} {size} between nodes in {} transfers",
-        o.network_bytes / bytes,
-        count(o.flows as usize)
-    ))?;
-    let shares: Vec<String> = o
-        .held_back
-        .iter()
-        .map(|h| format!("{} {:.0} %", h.by, 100.0 * h.share))
-        .collect();
-    if !shares.is_empty() {
-        out.line(format!("held back, by bytes: {}", shares.join(", ")))?;
-    }
-    for event in &o.throttled {
-        let who = match event.kind {
-            ThrottleKind::Active => "the controller",
-            ThrottleKind::Auto => "a module without its controller",
-        };
-        out.line(format!(
-            "throttled at {} by {who}: {} nodes, {}",
-            time(event.seconds),
-            event.nodes,
-            event.router
-        ))?;
-    }
-    out.line(format!("calibrated by: {}", o.calibration))?;
-    let stalls = o.links.iter().any(|l| l.credit_stall_ratio.is_some());
-    let mut header = vec!["<link", "<kind", "GB/s", "carried GB", "used %"];
-    if stalls {
-        header.extend(["input stall %", "credit stall %"]);
-    }
-    let mut table = Table::new(&header);
-    let top = if args.top == 0 {
-        o.links.len()
-    } else {
-        args.top
-    };
-    for link in o.links.iter().take(top) {
-        let percent =
-            |ratio: Option<f64>| ratio.map_or("-".into(), |r| format!("{:.1}", 100.0 * r));
-        let mut cells = vec![
-            link.link.clone(),
-            link.kind.clone(),
-            format!("{:.2}", link.capacity_bytes_per_s / 1e9),
-            format!("{:.3}", link.bytes / 1e9),
-            percent(Some(link.used_ratio)),
-        ];
-        if stalls {
-            cells.extend([
-                percent(link.input_stall_ratio),
-                percent(link.credit_stall_ratio),
-            ]);
-        }
-        table.row(cells);
-    }
-    out.table(&table)?;
-    if o.links.len() > top {
-        out.talk(format!(
-            "{} more links; --top 0 lists all",
-            count(o.links.len() - top)
-        ));
-    }
-    Ok(())
-}
-
-fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::Static => "static bound",
-        Level::Fluid => "flows",
-        Level::Stalls => "flows with back-pressure",
-        Level::Packet => "packets",
     }
 }

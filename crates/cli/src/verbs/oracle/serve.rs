@@ -146,7 +146,7 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
         });
         // A store is read to its end first, so that a restart answers from its last tick at once.
         if let Ok(Err(error)) = followed.recv() {
-            let code = crate::failure::report(&error.into());
+            let code = crate::failure::report(&error.into(), false);
             std::process::exit(code.into());
         }
         announce(args, &server, desk.view().version(), out)?;

@@ -4,7 +4,6 @@ mod show;
 
 use crate::args::part;
 use crate::output::{Answer, Output};
-use crate::progress::Progress;
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_collect::columns::{Column, write_table};
@@ -15,6 +14,7 @@ use hopbyte_job::sweep::{identity, runs};
 use hopbyte_model::sweep::{Axis, Plan, Point, Run, sensitivities};
 use hopbyte_model::{PlacementRule, Scenario};
 use hopbyte_view::report::sweep_svg;
+use hopbyte_view::terminal::Progress;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -267,7 +267,7 @@ impl SweepArgs {
                     "round-robin" => PlacementRule::RoundRobin,
                     "random" => PlacementRule::Random,
                     _ => anyhow::bail!(
-                        "no placement '{rule}': expected linear, round-robin or random"
+                        "--placement: found '{rule}', expected linear, round-robin or random"
                     ),
                 };
             }

@@ -1,7 +1,8 @@
 //! Progress of long operations on standard error.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::sync::Mutex;
+use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Shorter operations show no bar.
@@ -16,9 +17,52 @@ pub struct Progress {
     bar: Mutex<Option<ProgressBar>>,
 }
 
+/// The spinner of a command that shows no bar of its own, or whether there may be none any more.
+static SPINNER: Mutex<Spinner> = Mutex::new(Spinner::None);
+
+enum Spinner {
+    None,
+    Shown(ProgressBar),
+    Ended,
+}
+
+fn spinner() -> MutexGuard<'static, Spinner> {
+    SPINNER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Shows what runs and for how long, from two seconds on, until [`end_spinner`] or the end of the process; on a terminal
+/// only.
+pub fn start_spinner(what: String) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    std::thread::spawn(move || {
+        std::thread::sleep(PATIENCE);
+        let mut slot = spinner();
+        if matches!(*slot, Spinner::None) {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{elapsed} {spinner} {msg}") {
+                bar.set_style(style);
+            }
+            bar.set_message(what);
+            bar.set_elapsed(PATIENCE);
+            bar.enable_steady_tick(Duration::from_millis(200));
+            *slot = Spinner::Shown(bar);
+        }
+    });
+}
+
+/// Ends the spinner, before anything else is printed.
+pub fn end_spinner() {
+    if let Spinner::Shown(bar) = std::mem::replace(&mut *spinner(), Spinner::Ended) {
+        bar.finish_and_clear();
+    }
+}
+
 impl Progress {
     /// Starts the timer.
     pub fn new(quiet: bool) -> Self {
+        end_spinner();
         Self {
             start: Instant::now(),
             quiet,

@@ -11,6 +11,8 @@ The verbs of the command line as functions::
     mapping = hopbyte.map(traffic, machine, "miriel[063-065]:24")
     mapping.placement.write("openmpi-rankfile", "rankfile")
     hopbyte.plot.load_by_dimension(mapping)
+    report = hopbyte.verify(machine, links)              # fields, text, tables, yes or no
+    hopbyte.frame(links)                                 # a pandas data frame
 
 Manual placements, as tiles and tilts of a grid, and custom strategies: :mod:`hopbyte.boxes`.
 
@@ -39,6 +41,19 @@ from hopbyte._core import (
     place,
     route_costs,
 )
+from hopbyte.answers import (
+    Report,
+    analyse_probe,
+    blame,
+    command,
+    explain,
+    frame,
+    history,
+    model,
+    predict,
+    sensitivity,
+    verify,
+)
 from hopbyte.on_dask import map_on_dask, sweep_on_dask
 
 if TYPE_CHECKING:
@@ -51,21 +66,32 @@ __all__ = [
     "Machine",
     "Mapping",
     "Placement",
+    "Report",
     "RouteCosts",
     "Traffic",
     "__version__",
+    "analyse_probe",
+    "blame",
     "boxes",
+    "command",
     "evaluate",
+    "explain",
+    "frame",
+    "history",
     "links",
     "load_fabric",
     "load_placement",
     "load_traffic",
     "map",
     "map_on_dask",
+    "model",
     "place",
     "plot",
+    "predict",
     "route_costs",
+    "sensitivity",
     "sweep_on_dask",
+    "verify",
 ]
 
 

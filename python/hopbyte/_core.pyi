@@ -15,10 +15,26 @@ _Aggregate: TypeAlias = Literal["max", "sum", "mean"]
 _Over: TypeAlias = Literal["request", "response", "both"]
 _Objective: TypeAlias = Literal["worst-link", "worst-network-link", "hop-bytes", "route-cost"]
 _Launcher: TypeAlias = Literal[
-    "mpich-rank-order", "grid-order", "mpich-method-4", "openmpi-rankfile", "openmpi-hostfile", "slurm-hostfile",
-    "slurm-plane", "hydra-hostfile", "intel-machinefile", "flux-hostfile", "flux-taskmap", "pals", "node-order",
-    "torchrun", "rank-gpus", "dlrover-world", "jax-devices", "kueue-assignment", "csv",
-    "json"
+    "mpich-rank-order",
+    "grid-order",
+    "mpich-method-4",
+    "openmpi-rankfile",
+    "openmpi-hostfile",
+    "slurm-hostfile",
+    "slurm-plane",
+    "hydra-hostfile",
+    "intel-machinefile",
+    "flux-hostfile",
+    "flux-taskmap",
+    "pals",
+    "node-order",
+    "torchrun",
+    "rank-gpus",
+    "dlrover-world",
+    "jax-devices",
+    "kueue-assignment",
+    "csv",
+    "json",
 ]
 
 __version__: str
@@ -32,18 +48,26 @@ __all__ = [
     "RouteCosts",
     "Traffic",
     "__version__",
+    "analyse_probe",
+    "blame",
     "evaluate",
+    "explain_errors",
     "links",
     "load_fabric",
     "load_placement",
     "load_traffic",
     "map",
+    "model",
     "place",
+    "predict",
     "route_costs",
     "run",
+    "store_history",
+    "verify",
 ]
 
 class HopbyteError(ValueError):
+    id: str
     file: str
     line: int | None
     found: str
@@ -84,6 +108,7 @@ class Machine:
         title: str = "",
         worst: int = 10,
     ) -> str: ...
+    def _repr_svg_(self) -> str: ...
 
 @final
 class Links:
@@ -128,6 +153,7 @@ class Links:
     @property
     def coverage(self) -> NDArray[np.float64]: ...
     def columns(self) -> dict[str, list[str] | NDArray[np.generic]]: ...
+    def _repr_svg_(self) -> str: ...
     def __len__(self) -> int: ...
 
 @final
@@ -144,6 +170,7 @@ class RouteCosts:
     def over(self) -> _Over: ...
     @property
     def unit(self) -> str: ...
+    def _repr_html_(self) -> str: ...
     def __len__(self) -> int: ...
 
 @final
@@ -173,6 +200,7 @@ class Traffic:
     def bytes(self) -> NDArray[np.float64]: ...
     @property
     def messages(self) -> NDArray[np.uint64]: ...
+    def _repr_html_(self) -> str: ...
     def __len__(self) -> int: ...
 
 @final
@@ -187,6 +215,7 @@ class Placement:
     def render(self, to: _Launcher) -> str: ...
     def write(self, to: _Launcher, path: _Path, *, force: bool = False) -> None: ...
     def __len__(self) -> int: ...
+    def _repr_html_(self) -> str: ...
     def __getitem__(self, rank: int, /) -> tuple[str, int]: ...
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -210,6 +239,7 @@ class Evaluation:
     def link_bytes(self) -> NDArray[np.float64]: ...
     @property
     def link_seconds(self) -> NDArray[np.float64]: ...
+    def _repr_html_(self) -> str: ...
 
 @final
 class Mapping:
@@ -228,6 +258,7 @@ class Mapping:
     def certificate_json(self) -> str: ...
     def document(self, path: _Path | None = None) -> str: ...
     def report(self, path: _Path | None = None, *, title: str = "") -> str: ...
+    def _repr_html_(self) -> str: ...
 
 def run(arguments: Sequence[str]) -> int: ...
 def load_fabric(
@@ -246,6 +277,9 @@ def links(
     interval: float | None = None,
     region: int | None = None,
     node: str | None = None,
+    at: float | None = None,
+    token: _Path | None = None,
+    tls_ca: _Path | None = None,
 ) -> Links: ...
 def route_costs(
     machine: Machine,
@@ -300,3 +334,41 @@ def map(
     threads: int = 0,
     keep: Literal["hosts"] | None = None,
 ) -> Mapping: ...
+def verify(
+    machine: Machine,
+    after: Links,
+    before: Links | None,
+    mapping: Mapping | _Path | None,
+    repeats: float,
+    tolerance: float,
+) -> tuple[str, str, bool]: ...
+def predict(
+    trace: str,
+    machine: Machine,
+    placements: Sequence[_Path],
+    network: str,
+    nodes: str | None,
+    ranks_per_node: int | None,
+    seed: int,
+    collectives: str | None,
+    operations_per_second: float | None,
+) -> tuple[str, str, bool]: ...
+def model(
+    name: str,
+    text: str,
+    level: str | None,
+    link: float | None,
+    injection: float | None,
+    latency: float | None,
+    message_rate: float | None,
+    cpu: float | None,
+    placement: _Path | None,
+) -> tuple[str, str, bool]: ...
+def analyse_probe(
+    results_of: Sequence[_Path], machine: Machine, tolerance: float | None, expected: dict[str, float]
+) -> tuple[str, str, bool]: ...
+def blame(machine: Machine, links: Links, jobs: _Path | None, jobs_at: float | None) -> tuple[str, str, bool]: ...
+def explain_errors(ids: Sequence[str]) -> list[tuple[str, str]]: ...
+def store_history(
+    store: _Path, machine: Machine, start: float | None, end: float | None, only: Sequence[str] | None
+) -> tuple[dict[str, list[str] | NDArray[np.generic]], list[str]]: ...

@@ -1,4 +1,4 @@
-"""Pictures for papers and notebooks: load by dimension and kind, torus slices, route costs.
+"""Pictures for papers and notebooks: load by dimension and kind, torus slices, groups, levels, route costs.
 
 Every function draws into given axes or creates a figure, and returns the axes or the figure.
 Colour is never the only encoding of load: bars are hatched, strokes grow wider. Missing values are
@@ -20,8 +20,24 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from hopbyte._core import Evaluation, Machine, RouteCosts, links
+from hopbyte.families import bands, by_family, by_group, by_kind, by_level
 
 Floats = NDArray[np.float64]
+
+__all__ = [
+    "bands",
+    "by_family",
+    "by_group",
+    "by_kind",
+    "by_level",
+    "counters_by_dimension",
+    "load_by_dimension",
+    "load_by_kind",
+    "load_spread",
+    "ramp",
+    "route_cost_matrix",
+    "torus_slices",
+]
 
 RAMP = ("#ccd3da", "#9fb4ca", "#d7a13a", "#dd6b26", "#b32b30", "#5f0c38")
 """Colours of the load classes from zero to the highest, the same as in the SVG pictures."""

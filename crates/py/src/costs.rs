@@ -2,6 +2,7 @@
 
 use crate::arrays::matrix;
 use crate::errors::{HopbyteError, python};
+use crate::html::{ROWS, table};
 use crate::links::Links;
 use crate::machine::Machine;
 use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCosts as Oracle};
@@ -113,6 +114,29 @@ impl RouteCosts {
 
     fn __len__(&self) -> usize {
         self.matrix.size()
+    }
+
+    fn _repr_html_(&self) -> String {
+        let n = self.matrix.size();
+        let shown = n.min(ROWS);
+        let mut head = vec!["from \\ to"];
+        head.extend(self.names.iter().take(shown).map(String::as_str));
+        let cost = |from, to| match self.matrix.get(from, to) {
+            Some(c) if c.is_finite() => format!("{c:.4}"),
+            Some(_) => "no route".into(),
+            None => "not known".into(),
+        };
+        let rows = (0..n).map(|from| {
+            let cells = (0..shown).map(|to| cost(from, to));
+            std::iter::once(self.names[from].clone())
+                .chain(cells)
+                .collect()
+        });
+        let caption = format!(
+            "{} of {} over {}, {n} × {n}, the first {shown} columns",
+            self.aggregate, self.metric, self.over
+        );
+        table(&caption, &head, rows)
     }
 
     fn __repr__(&self) -> String {

@@ -7,9 +7,12 @@
 // Arguments arrive converted and owned.
 #![allow(clippy::needless_pass_by_value)]
 
+mod answers;
 mod arrays;
 mod costs;
 mod errors;
+mod history;
+mod html;
 mod interrupt;
 mod links;
 mod machine;
@@ -37,6 +40,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         "HopbyteError",
         module.py().get_type::<errors::HopbyteError>(),
     )?;
+    // Refusals without a class of their own.
+    let error = module.getattr("HopbyteError")?;
+    error.setattr("id", hopbyte_fabric::Class::Refused.id())?;
     module.add_class::<machine::Machine>()?;
     module.add_class::<links::Links>()?;
     module.add_class::<costs::RouteCosts>()?;
@@ -53,5 +59,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(placement::place, module)?)?;
     module.add_function(wrap_pyfunction!(mapping::evaluate, module)?)?;
     module.add_function(wrap_pyfunction!(mapping::map, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::predict, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::model, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::analyse_probe, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::blame, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::explain_errors, module)?)?;
+    module.add_function(wrap_pyfunction!(history::store_history, module)?)?;
     Ok(())
 }

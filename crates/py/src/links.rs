@@ -7,6 +7,8 @@ use hopbyte_fabric::{Column, End, Fabric, LinkState};
 use hopbyte_job::document::Background;
 use hopbyte_job::{LinkReading, reading};
 use hopbyte_observe::CounterOptions;
+use hopbyte_serve::source::{Access, Range, Source};
+use hopbyte_view::draw::{DrawOptions, LinkLoads, Unit, fabric_svg};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -62,9 +64,12 @@ impl Still {
 ///
 /// ``counters`` is one file, or an earlier and a later one of totals; ``interval`` their window in seconds, if
 /// the files do not state it; ``region`` the code region of a Boxfish table; ``node`` the node of the counters,
-/// if the files do not name it.
+/// if the files do not name it. In place of a file: a running collector (``HOST:PORT``, with ``token`` and
+/// ``tls_ca`` as files where it needs them) or the folder of its store, whose tick at or before ``at`` (seconds
+/// since 1970, by default the newest) is read.
 #[pyfunction]
-#[pyo3(signature = (machine, *counters, interval=None, region=None, node=None))]
+#[pyo3(signature = (machine, *counters, interval=None, region=None, node=None, at=None, token=None, tls_ca=None))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub fn links(
     py: Python<'_>,
     machine: &Machine,
@@ -72,6 +77,9 @@ pub fn links(
     interval: Option<f64>,
     region: Option<i64>,
     node: Option<String>,
+    at: Option<f64>,
+    token: Option<PathBuf>,
+    tls_ca: Option<PathBuf>,
 ) -> PyResult<Links> {
     let machine = machine.0.clone();
     py.detach(|| {
@@ -79,6 +87,8 @@ pub fn links(
         let mut files = None;
         let reading = if counters.is_empty() {
             LinkReading::of_state("", LinkState::unknown(fabric))
+        } else if let Some(source) = stream(&counters, at, token, tls_ca)? {
+            source.latest(fabric).map_err(python)?
         } else {
             let options = CounterOptions {
                 interval_seconds: interval,
@@ -96,6 +106,22 @@ pub fn links(
             machine,
         })
     })
+}
+
+/// A collector or its store, if the only source is one.
+fn stream(
+    counters: &[PathBuf],
+    at: Option<f64>,
+    token: Option<PathBuf>,
+    tls_ca: Option<PathBuf>,
+) -> PyResult<Option<Source>> {
+    let [source] = counters else { return Ok(None) };
+    let access = Access::read(token.as_deref(), tls_ca.as_deref()).map_err(python)?;
+    let range = Range {
+        from_ns: None,
+        to_ns: at.map(|s| (s.max(0.0) * 1e9) as u64),
+    };
+    Ok(Source::named(source, access, range))
 }
 
 impl Links {
@@ -155,7 +181,7 @@ impl Links {
     /// Source of the counters, if any were read.
     #[getter]
     fn source(&self) -> Option<&str> {
-        self.files.as_ref().map(|_| self.reading.source.as_str())
+        Some(self.reading.source.as_str()).filter(|s| !s.is_empty())
     }
 
     /// Notes on the counters.
@@ -293,7 +319,7 @@ impl Links {
                 columns.set_item(name, values)?;
             }
         }
-        if this.get().files.is_some() {
+        if !this.get().reading.source.is_empty() {
             columns.set_item("coverage", this.getattr("coverage")?)?;
         }
         Ok(columns)
@@ -301,6 +327,15 @@ impl Links {
 
     fn __len__(&self) -> usize {
         self.still.kind.len()
+    }
+
+    /// The picture that notebooks show: the machine, with the used share of its links if it was read.
+    fn _repr_svg_(&self) -> String {
+        let used = &self.reading.state.used_ratio;
+        let loads = LinkLoads::of_column("used", Unit::Ratio, used);
+        let known = used.known() > 0;
+        let options = DrawOptions::default();
+        fabric_svg(&self.machine.fabric, known.then_some(&loads), &options)
     }
 
     fn __repr__(&self) -> String {

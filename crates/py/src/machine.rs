@@ -219,6 +219,11 @@ impl Machine {
         Ok(fabric_svg(self.fabric(), loads.as_ref(), &options))
     }
 
+    /// The picture that notebooks show.
+    fn _repr_svg_(&self) -> String {
+        fabric_svg(self.fabric(), None, &DrawOptions::default())
+    }
+
     fn __repr__(&self) -> String {
         let f = self.fabric();
         format!(

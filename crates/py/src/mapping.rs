@@ -2,6 +2,7 @@
 
 use crate::arrays::column;
 use crate::errors::{HopbyteError, python};
+use crate::html::table;
 use crate::interrupt::interruptible;
 use crate::links::Links;
 use crate::machine::Machine;
@@ -33,6 +34,29 @@ impl Evaluation {
             link_seconds: link_times(problem, &cost).values().to_vec(),
             cost,
         }
+    }
+}
+
+/// Columns of costs in notebooks.
+const COSTS: [&str; 6] = [
+    "placement",
+    "worst link s",
+    "worst link",
+    "hop-bytes",
+    "off-node bytes",
+    "dilation hops",
+];
+
+impl Evaluation {
+    fn row(&self, name: &str) -> Vec<String> {
+        vec![
+            name.into(),
+            format!("{:.4e}", self.cost.worst_link_seconds),
+            self.worst_link.clone().unwrap_or_else(|| "none".into()),
+            format!("{:.4e}", self.cost.hop_bytes),
+            format!("{:.4e}", self.cost.off_node_bytes),
+            format!("{:.3}", self.cost.average_dilation),
+        ]
     }
 }
 
@@ -90,6 +114,10 @@ impl Evaluation {
     #[getter]
     fn link_seconds<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
         column(this.clone().into_any(), &this.get().link_seconds)
+    }
+
+    fn _repr_html_(&self) -> String {
+        table("Cost of a placement", &COSTS, [self.row("placement")])
     }
 
     fn __repr__(&self) -> String {
@@ -297,6 +325,13 @@ pub fn map(
     })
 }
 
+impl Mapping {
+    /// The mapping's document.
+    pub fn saved(&self) -> Document {
+        Document::of(&self.question, &self.mapping)
+    }
+}
+
 #[pymethods]
 impl Mapping {
     /// The best placement found.
@@ -344,8 +379,7 @@ impl Mapping {
     /// written to ``path`` if given, and returned.
     #[pyo3(signature = (path=None))]
     fn document(&self, path: Option<PathBuf>) -> PyResult<String> {
-        let text = Document::of(&self.question, &self.mapping).text();
-        let text = text.map_err(python)?;
+        let text = self.saved().text().map_err(python)?;
         if let Some(path) = path {
             write_atomic(&path, &text).map_err(python)?;
         }
@@ -364,6 +398,14 @@ impl Mapping {
             write_atomic(&path, &page).map_err(python)?;
         }
         Ok(page)
+    }
+
+    fn _repr_html_(&self) -> String {
+        let rows = [
+            self.cost_before.get().row("before"),
+            self.cost_after.get().row("after"),
+        ];
+        table(&self.mapping.verdict_text(), &COSTS, rows)
     }
 
     fn __repr__(&self) -> String {

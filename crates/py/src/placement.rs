@@ -2,6 +2,7 @@
 
 use crate::arrays::column;
 use crate::errors::{HopbyteError, python};
+use crate::html::table;
 use crate::machine::Machine;
 use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
 use hopbyte_fabric::{Allocation, Placement as Slots};
@@ -241,6 +242,18 @@ impl Placement {
 
     fn __eq__(&self, other: &Self) -> bool {
         self.node == other.node && self.slot == other.slot
+    }
+
+    fn _repr_html_(&self) -> String {
+        let rows = self.node_names().into_iter().zip(&self.slot).enumerate();
+        let rows =
+            rows.map(|(rank, (node, slot))| vec![rank.to_string(), node.into(), slot.to_string()]);
+        let caption = format!(
+            "{} ranks on {} nodes",
+            self.node.len(),
+            self.allocation.nodes().len()
+        );
+        table(&caption, &["rank", "node", "slot"], rows)
     }
 
     fn __repr__(&self) -> String {

@@ -2,6 +2,7 @@
 
 use crate::arrays::column;
 use crate::errors::python;
+use crate::html::table;
 use hopbyte_fabric::{Exchange, Fabric, FabricError};
 use hopbyte_job::question::WireOptions;
 use hopbyte_map::Turn;
@@ -182,6 +183,30 @@ impl Traffic {
 
     fn __len__(&self) -> usize {
         self.bytes.len()
+    }
+
+    fn _repr_html_(&self) -> String {
+        let mut order: Vec<usize> = (0..self.bytes.len()).collect();
+        order.sort_by(|&a, &b| self.bytes[b].total_cmp(&self.bytes[a]).then(a.cmp(&b)));
+        let rows = order.into_iter().map(|i| {
+            let numbers = [u64::from(self.from[i]), u64::from(self.to[i])];
+            let mut row: Vec<String> = numbers.map(|n| n.to_string()).into();
+            row.push(format!("{:.0}", self.bytes[i]));
+            row.push(self.messages[i].to_string());
+            row
+        });
+        let caption = format!(
+            "{}: {} ranks, {} pairs, {}; largest first",
+            self.source,
+            self.exchange.tasks(),
+            self.bytes.len(),
+            hopbyte_fabric::units::bytes_text(self.exchange.total_bytes())
+        );
+        table(
+            &caption,
+            &["from rank", "to rank", "bytes", "messages"],
+            rows,
+        )
     }
 
     fn __repr__(&self) -> String {

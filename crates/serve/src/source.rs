@@ -6,9 +6,9 @@ use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::Token;
-use hopbyte_fabric::{Fabric, InputError, LeftOut, LinkState};
+use hopbyte_fabric::{Class, Fabric, InputError, LeftOut, LinkId, LinkState};
 use hopbyte_job::inputs::LinkReading;
-use hopbyte_job::{Files, Machine, told};
+use hopbyte_job::{Files, JobError, Machine, told};
 use hopbyte_observe::CounterOptions;
 use hopbyte_observe::counters::join::PortMap;
 use std::io;
@@ -309,6 +309,74 @@ impl Source {
         }
         Ok(())
     }
+}
+
+/// Rows that [`history`] gives at most: a gigabyte or two in a data frame.
+pub const MOST_ROWS: usize = 20_000_000;
+
+/// Every reading of a store's range, oldest first: its time, the links with counters, and their state; `take` returns
+/// whether there is room for more. `only` names links. Returns caveats.
+///
+/// # Errors
+/// No store, a link that the machine does not have, more than [`MOST_ROWS`] rows, or counters of another machine.
+pub fn history(
+    folder: &Path,
+    range: Range,
+    fabric: &Fabric,
+    only: Option<&[String]>,
+    take: &mut dyn FnMut(f64, &[LinkId], &LinkState) -> bool,
+) -> Result<Vec<String>> {
+    let name = folder.display().to_string();
+    if store::logs(folder)?.is_empty() {
+        let expected = "the folder of a collector's store";
+        return Err(InputError::new(name, "a folder without logs", expected).into());
+    }
+    let find = |link: &String| fabric.find_link(link).map_err(JobError::from);
+    let only: Option<Vec<LinkId>> = match only {
+        Some(names) => Some(names.iter().map(find).collect::<Result<_, _>>()?),
+        None => None,
+    };
+    let (from, to) = (range.from_ns.unwrap_or(0), range.to_ns.unwrap_or(u64::MAX));
+    let mut stream = Stream::replay(folder, 0.0, from, to)?;
+    let mut links = Links::default();
+    let mut left_out = LeftOut::default();
+    let mut notes = Vec::new();
+    let mut matched = 0;
+    let mut first = true;
+    while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
+        notes.extend(links.mismatch().as_deref().map(mismatched));
+        left_out.extend(&links.left_out());
+        // Reports of the ticks before the range would count as those of its first tick.
+        if std::mem::take(&mut first) {
+            links.pass();
+            continue;
+        }
+        let Some(increase) = links.close(fabric, &closing, &name) else {
+            continue;
+        };
+        matched += increase.matched;
+        let state = LinkState::of_increase(fabric, &increase);
+        let read = |l: &LinkId| state.coverage[l.index()] > 0.0;
+        let links: Vec<LinkId> = match &only {
+            Some(only) => only.iter().copied().filter(read).collect(),
+            None => fabric.link_ids().filter(read).collect(),
+        };
+        let at = increase.time_seconds.unwrap_or(f64::NAN);
+        if !take(at, &links, &state) {
+            let found = format!("more than {MOST_ROWS} rows");
+            let error = InputError::new(name, found, "a shorter range, or fewer links");
+            return Err(error.of(Class::Limit).into());
+        }
+    }
+    notes.extend(stream.is_sound().1);
+    notes.extend(left_out.sentences());
+    if matched == 0 {
+        let error = InputError::new(name, "no tick of a link", "ticks of the machine's links");
+        let hint =
+            "is this the machine that the collector watches, and the range one with two ticks?";
+        return Err(error.of(Class::OtherMachine).hint(hint).into());
+    }
+    Ok(notes)
 }
 
 /// Whether a folder is a store, which has logs, or one that a collector has just begun. Others are captured trees.

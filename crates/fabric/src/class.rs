@@ -221,7 +221,7 @@ classes! {
 
     Lacking "HB0605" "A program, device or right that this machine lacks"
     cause "The verb needs something that is not installed or not allowed here: a launcher, root's rights, a device."
-    example "hopbyte record --out r -- no-such-launcher"
+    example ""
     remedy "Install it or ask for it, as the message says; `hopbyte doctor` lists what is missing and what it is for."
 
     Unreachable "HB0606" "A collector, oracle or bus that does not answer"

@@ -189,6 +189,9 @@ pub fn baseline(
 /// Minimum gain of the tie-breaker, as a share, that makes a placement worth a change.
 const LEAST_GAIN: f64 = 0.01;
 
+/// Share of the objective that is hardly a gain: headers on the wire differ by less between placements.
+const HARDLY: f64 = 1e-3;
+
 /// Maximum number of nodes for which route prices are stored.
 const FEW: usize = 64;
 
@@ -440,8 +443,40 @@ impl Run<'_> {
 }
 
 /// Whether a placement is worth a change from the best baseline: it is better by the objective, or by
-/// [`LEAST_GAIN`] of the tie-breaker while the objective is the same.
+/// [`LEAST_GAIN`] of the tie-breaker while the objective is the same. A gain below [`HARDLY`] is not worth more of the
+/// tie-breaker.
 fn worth(cost: &Evaluation, baseline: &Evaluation, objective: &Objective<'_>) -> bool {
     let ((new, new_tie), (old, old_tie)) = (cost.score(objective), baseline.score(objective));
-    less(new, old) || (!less(old, new) && new_tie < old_tie * (1.0 - LEAST_GAIN))
+    let better = less(new, old);
+    let costly = new >= old * (1.0 - HARDLY) && new_tie > old_tie * (1.0 + LEAST_GAIN);
+    (better && !costly) || (!less(old, new) && new_tie < old_tie * (1.0 - LEAST_GAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Evaluation, Objective, worth};
+
+    #[test]
+    fn hardly_better_is_not_worth_twice_the_bytes() {
+        let cost = |worst_link_seconds: f64, hop_bytes: f64| Evaluation {
+            worst_link_seconds,
+            hop_bytes,
+            ..Evaluation::default()
+        };
+        let was = cost(1.0, 100.0);
+        for (now, expected) in [
+            (cost(0.9999, 200.0), false),
+            (cost(0.9999, 100.0), true),
+            (cost(0.99, 200.0), true),
+            (cost(1.0, 90.0), true),
+            (cost(1.0, 99.5), false),
+            (cost(1.01, 10.0), false),
+        ] {
+            assert_eq!(
+                worth(&now, &was, &Objective::WorstLink),
+                expected,
+                "{now:?}"
+            );
+        }
+    }
 }

@@ -38,6 +38,9 @@ const SIDE: f64 = 0.25;
 const SEQUENCE: f64 = 0.05;
 const STARTS: f64 = 0.03;
 
+/// Longest time of the first starts on many described hosts, as a share of a budget of time.
+const STARTS_OF_HOSTS: f64 = 0.25;
+
 /// A search ends when nothing better was found in this many times the trials up to the best placement, and in
 /// (by task, at least) trials of every run. Guessed.
 const STUCK: (u64, u64, u64) = (8, 2_000, 150_000);
@@ -231,13 +234,20 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
         let engine = Engine::new(problem, run.graph, (paths, distances), parts, limits);
         let flag = options.flag();
         let first = trials(0, problem.exchange.tasks());
-        let starts = Starts::new(&engine, run.candidates, first, options.seed, flag);
+        let span = Span::begin(options.seconds);
+        // Many hosts have good starts already.
+        let limited = options.trials.is_none() && engine.wide && problem.fabric.inside().is_some();
+        let stop = if limited {
+            span.until(STARTS_OF_HOSTS, flag)
+        } else {
+            flag
+        };
+        let starts = Starts::new(&engine, run.candidates, first, options.seed, stop);
         let mut found = Found::default();
         for start in starts.best().take_while(|_| !flag.is_set()) {
             run.keep(&mut found, start)?;
         }
         let runs = options.runs.max(1);
-        let span = Span::begin(options.seconds);
         Ok(Self {
             run,
             engine,

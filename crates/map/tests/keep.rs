@@ -250,3 +250,28 @@ fn a_current_placement_that_splits_hosts_is_refused() {
         }
     }
 }
+
+/// Where ranks of hosts may mix, nothing is worse than a short search over orders of hosts: many hosts in a bad order, of
+/// which swaps of single ranks find little.
+#[test]
+fn mixing_is_no_worse_than_keeping() {
+    let machine =
+        spec::machine("fattree:down=32x16,up=1x32,rails=8,link=50,hosts=dgx-h100").unwrap();
+    let mut all = hosts(&machine);
+    Random::stream(4, 0).shuffle(&mut all);
+    let exchange = declared::traffic("plan:dp=16,tp=8,pp=4").unwrap().total();
+    let allocation = allocation(&machine, &all);
+    let mixed = Problem::new(&machine.fabric, &machine.routing, &exchange, &allocation);
+    let kept = Problem {
+        keep_hosts: true,
+        ..mixed
+    };
+    let [(_, mixed), (_, kept)] =
+        [mixed, kept].map(|problem| map(&problem, &quick(2_000), &|_| {}).unwrap());
+    assert!(
+        !kept
+            .result
+            .better_than(&mixed.result, &Objective::WorstLink)
+    );
+    assert!(mixed.result.hop_bytes < 0.5 * mixed.baseline.hop_bytes);
+}

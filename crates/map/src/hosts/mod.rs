@@ -8,7 +8,9 @@ pub(crate) mod bound;
 
 use crate::engine::{Engine, Recipe};
 use crate::evaluate::{Evaluation, evaluate, pair_costs};
+use crate::keep::{self, Hosts};
 use crate::linear::{Apart, Distances, MatrixDistances};
+use crate::mapper::Options;
 use crate::paths::hosts::{HostPaths, UnitDistances, UnitPaths};
 use crate::problem::{APART, Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
@@ -32,8 +34,13 @@ const RUNS: [(usize, Recipe); 4] = [
 /// Trials of a run over units by task, the fewest and the most.
 const TRIALS: (u64, u64, u64) = (100, 1 << 13, 1 << 16);
 
+/// Trials of the orders of whole hosts by host, the fewest and the most; and the longest time of these, as a share of a
+/// search with a time budget.
+const ORDERS: (u64, u64, u64) = (64, 1 << 10, 1 << 14);
+const SHARE_OF_ORDERS: f64 = 0.2;
+
 /// Longest time of the runs over units, as a share of a search with a time budget.
-const SHARE: f64 = 0.4;
+const SHARE: f64 = 0.3;
 
 /// Searches on hosts with links inside.
 pub(crate) fn search(run: &Run<'_>) -> Result<Found, MapError> {
@@ -52,9 +59,13 @@ pub(crate) fn search(run: &Run<'_>) -> Result<Found, MapError> {
         };
         return run.on(&paths, &Apart::new(problem, distances), None);
     }
+    let span = Span::begin(run.options.seconds);
     let limited = problem.objective.has_limits();
     let distances = paths.distances(if limited { APART } else { 0.0 });
     let mut candidates = run.candidates.to_vec();
+    if let Some((placement, cost)) = whole(run, &paths)? {
+        candidates.push((Baseline::Current, placement, cost));
+    }
     for place_of in by_unit(run, &paths, &distances)? {
         let nodes = place_of.iter().map(|&p| problem.node_at(p));
         let placement = Placement::on_nodes(problem.fabric, problem.allocation, nodes)?;
@@ -72,8 +83,13 @@ pub(crate) fn search(run: &Run<'_>) -> Result<Found, MapError> {
             best = Some((placement.clone(), cost.clone()));
         }
     }
+    let options = Options {
+        seconds: run.options.seconds * (1.0 - span.passed()),
+        ..*run.options
+    };
     let mut found = Run {
         candidates: &candidates,
+        options: &options,
         ..*run
     }
     .on(&paths, &distances, None)?;
@@ -82,6 +98,28 @@ pub(crate) fn search(run: &Run<'_>) -> Result<Found, MapError> {
         (a, b) => a.or(b),
     };
     Ok(found)
+}
+
+/// The best order of whole hosts that is better than every baseline. Where many hosts take part, swaps of single places
+/// hardly find one.
+fn whole(
+    run: &Run<'_>,
+    paths: &HostPaths<'_>,
+) -> Result<Option<(Placement, Evaluation)>, MapError> {
+    let hosts = Hosts::of(run.problem);
+    let runs = run.options.runs.max(1) as u64;
+    let planned = (ORDERS.0 * hosts.blocks() as u64).clamp(ORDERS.1, ORDERS.2);
+    let options = Options {
+        seconds: run.options.seconds * SHARE_OF_ORDERS,
+        trials: run.options.trials.map(|_| planned * runs),
+        ..*run.options
+    };
+    let run = Run {
+        options: &options,
+        progress: &|_| {},
+        ..*run
+    };
+    Ok(keep::over(&run, &hosts, paths)?.best)
 }
 
 /// The coarse problem: for each unit its first place with the slots of all.

@@ -282,15 +282,19 @@ pub(crate) fn search(run: &Run<'_>, hosts: &Hosts<'_>) -> Result<Found, MapError
 type Scored = (Vec<u32>, Placement, Evaluation);
 
 /// [`search`] on one form of routes.
-fn over<P: Paths>(run: &Run<'_>, hosts: &Hosts<'_>, paths: &P) -> Result<Found, MapError> {
+pub(crate) fn over<P: Paths>(
+    run: &Run<'_>,
+    hosts: &Hosts<'_>,
+    paths: &P,
+) -> Result<Found, MapError> {
     let (problem, options) = (run.problem, run.options);
     let flag = options.flag();
     let machine = Machine::new(problem, hosts, paths, run.graph);
     let mut starts: Vec<Vec<u32>> = vec![hosts.in_order(), hosts.by_text(), hosts.by_number()];
     starts.extend(machine.packed(hosts));
-    if let Some(current) = problem.current {
-        starts.push(hosts.order_of(problem, current)?);
-    }
+    let current = problem.current.map(|c| hosts.order_of(problem, c));
+    // Where single ranks may move, the current placement need not be an order of hosts.
+    starts.extend(current.and_then(Result::ok));
     starts.retain(|s| hosts.takes(s));
     let mut tried = Tried {
         run,

@@ -65,28 +65,43 @@ pub(crate) fn even_blocks<'a>(layout: &Layout<'a>) -> Option<(u32, Vec<&'a str>)
     })
 }
 
-pub(crate) fn only_blocks(format: &'static str) -> ApplyError {
+pub(crate) fn only_blocks(layout: &Layout<'_>, format: &'static str) -> ApplyError {
+    let runs = layout.runs();
+    let (first, odd) = (runs.first(), runs.iter().find(|r| r.1 != runs[0].1));
+    let host = |run: &(u32, u32)| format!("{} has {}", layout.hosts[run.0 as usize], run.1);
+    // Hosts are whole, so that no order of them helps.
+    let (why, instead) = match (first, odd, split_nodes(layout)) {
+        (Some(first), Some(odd), None) => (
+            format!(
+                "it gives every node the same number of neighbouring ranks, and here {} and {}",
+                host(first),
+                host(odd)
+            ),
+            "give every host the same number of ranks (NAME:SLOTS, --ranks-per-node), or use a launcher that takes a host for each rank",
+        ),
+        _ => (
+            "it gives every node the same number of neighbouring ranks, and the placement does not"
+                .to_owned(),
+            "map with --keep hosts, or use mpich-rank-order with Cray MPICH, or a launcher that takes a host for each rank",
+        ),
+    };
     ApplyError::Inexpressible {
         what: "placement",
         format,
-        why:
-            "it gives every node the same number of neighbouring ranks, and the placement does not"
-                .into(),
-        instead:
-            "map with --keep hosts, or use mpich-rank-order with Cray MPICH, or a launcher that takes a host for each rank"
-                .into(),
+        why,
+        instead: instead.into(),
     }
 }
 
 /// Options of PALS `mpiexec`.
 pub(crate) fn pals(layout: &Layout<'_>) -> Result<String, ApplyError> {
-    let (each, hosts) = even_blocks(layout).ok_or_else(|| only_blocks("pals"))?;
+    let (each, hosts) = even_blocks(layout).ok_or_else(|| only_blocks(layout, "pals"))?;
     Ok(format!("--hosts {} --ppn {each}\n", hosts.join(",")))
 }
 
 /// One host per line: node ranks of torchrun, indices of an indexed Kubernetes job.
 pub(crate) fn node_order(layout: &Layout<'_>) -> Result<String, ApplyError> {
-    let (_, hosts) = even_blocks(layout).ok_or_else(|| only_blocks("node-order"))?;
+    let (_, hosts) = even_blocks(layout).ok_or_else(|| only_blocks(layout, "node-order"))?;
     Ok(hosts.join("\n") + "\n")
 }
 

@@ -17,9 +17,9 @@ type Block<'a> = (&'a str, u32, Vec<u32>);
 
 /// The hosts of a placement with the same number of neighbouring ranks on each.
 fn blocks<'a>(layout: &Layout<'a>, format: &'static str) -> Result<Blocks<'a>, ApplyError> {
-    let (each, _) = even_blocks(layout).ok_or_else(|| only_blocks(format))?;
+    let (each, _) = even_blocks(layout).ok_or_else(|| only_blocks(layout, format))?;
     if !layout.ranks().is_multiple_of(each as usize) {
-        return Err(only_blocks(format));
+        return Err(only_blocks(layout, format));
     }
     let mut hosts = Vec::new();
     let mut rank = 0;

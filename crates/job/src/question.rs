@@ -20,6 +20,7 @@ use hopbyte_observe::oracle::Oracle;
 use hopbyte_observe::{CounterOptions, read_placement, read_traffic};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -441,6 +442,48 @@ impl Question {
     /// Bytes on the routes between tasks.
     pub fn on_wire(&self) -> &Exchange {
         self.loads.exchange.as_ref().unwrap_or(&self.exchange)
+    }
+
+    /// Remarks on the allocation: domains of which it has a part of the hosts, and hosts with different places.
+    pub fn allocation_notes(&self) -> Vec<String> {
+        let fabric = &self.machine.fabric;
+        let Some(inside) = fabric.inside() else {
+            return Vec::new();
+        };
+        let mut hosts: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+        let mut rooms: BTreeMap<&str, u32> = BTreeMap::new();
+        for &(node, slots) in self.allocation.nodes() {
+            let host = fabric.node(node).host.as_str();
+            *rooms.entry(host).or_default() += slots;
+            if let Some(unit) = inside.unit_of(node) {
+                hosts.entry(unit).or_default().insert(host);
+            }
+        }
+        let units: Vec<_> = inside.units().collect();
+        let cut: Vec<(usize, usize)> = hosts
+            .iter()
+            .map(|(&unit, own)| (own.len(), units[unit as usize].hosts.len()))
+            .filter(|(own, all)| own < all)
+            .collect();
+        let mut notes = Vec::new();
+        if let Some(&(own, all)) = cut.first() {
+            let others = match cut.len() {
+                1 => String::new(),
+                n => format!(", and of {} more", n - 1),
+            };
+            notes.push(format!(
+                "the allocation has {own} of the {all} hosts of a domain that inner links join{others}: only ranks on these are joined"
+            ));
+        }
+        let range = (rooms.values().min(), rooms.values().max());
+        if let (Some(least), Some(most)) = range
+            && least < most
+        {
+            notes.push(format!(
+                "hosts have from {least} to {most} slots: an order of hosts keeps every block of ranks on a host that takes it, and launchers that need the same number on each refuse it"
+            ));
+        }
+        notes
     }
 
     /// The question for the mapper.

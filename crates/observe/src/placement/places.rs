@@ -86,6 +86,19 @@ impl<'a> Places<'a> {
         found.map_err(|e| no_node(text.error_in(line, name, "a node of the fabric"), &e))
     }
 
+    /// Number of GPUs of a host that is described with them.
+    pub(super) fn gpus(&self, spot: Spot) -> Option<usize> {
+        let (fabric, Spot::Host(first)) = (self.names.fabric, spot) else {
+            return None;
+        };
+        let inside = fabric.inside().filter(|i| i.is_exclusive(first))?;
+        let host = fabric.node(first).host.as_str();
+        let all = self.names.hosts.get(host)?;
+        all.iter()
+            .all(|&n| inside.is_exclusive(n))
+            .then_some(all.len())
+    }
+
     pub(super) fn add(
         &mut self,
         text: &Text,

@@ -244,3 +244,27 @@ fn nccl_says_where_its_ranks_run() {
     );
     assert_eq!(nids(read(table, None).unwrap()), [5, 3], "the header alone");
 }
+
+/// GPUs that a host does not have are refused, not dealt in order.
+#[test]
+fn torchrun_names_gpus_of_the_host() {
+    let machine = spec::machine("gpu-rails").unwrap();
+    let table = |gpus: &str| {
+        let content = format!("# torchrun: hosts\nh0 0 0,1\nh1 1 {gpus}\n");
+        let text = Text::from_bytes("t", content.as_bytes(), Limits::TEXT).unwrap();
+        placement(&text, &machine.fabric, None).map_err(|e| e.to_string())
+    };
+    assert_eq!(table("1,7").unwrap().placement.tasks(), 4);
+    for (bad, part) in [
+        ("1,8", "0 to 7"),
+        ("9,0", "0 to 7"),
+        ("1,x", "0,1,2,3"),
+        ("1", "2 GPUs"),
+    ] {
+        let error = table(bad).unwrap_err();
+        assert!(
+            error.contains("t:3") && error.contains(part),
+            "{bad}: {error}"
+        );
+    }
+}

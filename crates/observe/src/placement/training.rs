@@ -36,14 +36,20 @@ pub(super) fn torchrun<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>
         let [host, node, gpus] = words[..] else {
             return Err(text.error_at(line, "HOST NODE_RANK GPUS"));
         };
-        let wrong = || text.error_in(line, gpus, "GPUs such as 0,1,2,3");
-        let gpus = numbers(gpus).ok_or_else(wrong)?;
+        let (list, wrong) = (gpus, |expected: &str| text.error_in(line, gpus, expected));
+        let gpus = numbers(gpus).ok_or_else(|| wrong("GPUs such as 0,1,2,3"))?;
         let first = *each.get_or_insert(gpus.len());
         if gpus.len() != first {
             return Err(text.error_at(line, format!("{first} GPUs, as in the first line")));
         }
         let node = rank(text, line, node)?;
         let spot = places.node(text, line, host)?;
+        if let Some(all) = places.gpus(spot)
+            && gpus.iter().any(|&gpu| gpu as usize >= all)
+        {
+            let expected = format!("GPUs of this host, 0 to {}", all - 1);
+            return Err(text.error_in(line, list, expected));
+        }
         for (local, gpu) in (0u32..).zip(gpus) {
             let number = node
                 .checked_mul(first as u32)

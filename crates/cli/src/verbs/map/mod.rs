@@ -262,6 +262,7 @@ pub fn say_notes(question: &Question, out: &mut Output) {
     for note in question.machine.notes.iter().chain(background) {
         out.talk(note);
     }
+    question.allocation_notes().iter().for_each(|n| out.talk(n));
 }
 
 /// Searches from one seed or several; `None` if only a part of them was searched.

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Rank orders of AI jobs on hosts with GPUs: `make bench-hosts`.
 
-For every machine and training plan the time of the worst link, inner links included, in the orders that users have
-(hosts in natural order, in string order as torchrun sorts them, shuffled), of hopbyte's
-map with a number of trials, and its proven bound. Prints the table and writes it to bench/results/hosts.json and
-bench/results/hosts.md. Ends with an error if an order is better than the map, or if a tensor-parallel group that
-fits into a unit of hosts (a host, an NVLink domain) is not in one.
+For every machine, allocation and training plan the time of the worst link, inner links included, in the orders that
+users have (hosts in natural order, in string order as torchrun sorts them, shuffled, and by the sorters of `peers.py`),
+of graph mappers, and of hopbyte's map, of whole hosts (`--keep hosts`) and of single ranks, with a number of trials; and
+their proven bounds. Prints the table and writes it to bench/results/hosts.json and bench/results/hosts.md. Ends with an
+error if an order of hosts is better than the map of whole hosts, anything better than the map, or if a tensor-parallel
+group that fits into a unit of hosts (a host, an NVLink domain) is not in one.
 """
 
 from __future__ import annotations
@@ -14,100 +15,177 @@ import argparse
 import json
 import random
 import re
+import statistics
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+import tempfile
+import time
 from pathlib import Path
 
+import peers
+from problems import LARGE, PLANS, Problem, plan, problems
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-GPUS = 128
-NVL72 = "fattree:down=72x8,up=1x72,rails=4,link=50,hosts=gb200-nvl72"
-XGMI = "fattree:down=32x8,up=1x32,rails=8,link=50,hosts=mi300x"
-PLANS = [
-    "dp=16,tp=8,pp=1", "dp=8,tp=8,pp=2", "dp=4,tp=8,pp=4", "dp=2,tp=8,pp=8", "dp=1,tp=8,pp=16",
-    "dp=32,tp=4,pp=1", "dp=16,tp=4,pp=2", "dp=8,tp=4,pp=4", "dp=4,tp=4,pp=8", "dp=64,tp=2,pp=1",
-    "dp=16,tp=2,pp=4", "dp=128,tp=1,pp=1", "dp=8,tp=1,pp=16", "dp=16,tp=8,pp=1,ep=8",
-    "dp=32,tp=4,pp=1,ep=16", "dp=64,tp=1,pp=2,ep=8", "dp=128,tp=1,pp=1,ep=64",
-    "dp=16,tp=2,pp=4,ep=16", "dp=32,tp=1,pp=4,ep=32", "dp=64,tp=2,pp=1,ep=64",
+COLUMNS = [
+    "natural", "string", "shuffled", "DLRover", "sort_nodes", "SharedMap", "Mt-KaHyPar", "kept", "kept bound", "map",
+    "bound",
 ]  # fmt: skip
+ORDERS = ["natural", "string", "shuffled", "DLRover", "sort_nodes"]
 
 
-@dataclass
-class Machine:
-    """A machine, and the hosts of an allocation in natural order."""
+class Hopbyte:
+    """The command, with a number of trials."""
 
-    name: str
-    fabric: str
-    hosts: list[str]
-    """Hosts of a unit, and GPUs of a host."""
-    unit: int
-    gpus: int
+    def __init__(self, path: str, trials: int, folder: Path) -> None:
+        self.path, self.trials, self.folder = path, trials, folder
 
+    def run(self, problem: Problem, text: str, hosts: list[str], *more: str) -> dict:
+        """The certificate of a map."""
+        command = [self.path, "--quiet", "--json", "map", text, "--fabric", *problem.fabric]
+        command += ["--nodes", ",".join(hosts), *more]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}: {done.stderr}")
+        return json.loads(done.stdout)
 
-@dataclass
-class Row:
-    """Times in milliseconds."""
+    def order(self, problem: Problem, text: str, hosts: list[str]) -> tuple[float, float]:
+        """Cost of the ranks on hosts in turn."""
+        found = self.run(problem, text, hosts, "--keep", "hosts", "--trials", "0")
+        return score(found["baseline"])
 
-    machine: str
-    plan: str
-    natural_ms: float
-    string_ms: float
-    shuffled_ms: float
-    map_ms: float
-    bound_ms: float
-    map_seconds: float
-    groups_in_units: bool | None
-
-
-def machines() -> list[Machine]:
-    """Whole rows of hosts, and fragments of them."""
-    some = random.Random(1)
-    rails = [f"h{i}" for i in range(128)]
-    scattered = sorted(some.sample(range(128), 16))
-    racks = [i for i in range(144) if some.random() < 0.5][:32]
-    return [
-        Machine("gpu-rails", "gpu-rails", rails[:16], 1, 8),
-        Machine("gpu-rails, scattered", "gpu-rails", [rails[i] for i in scattered], 1, 8),
-        Machine("MI300X", XGMI, [f"h{i}" for i in range(16)], 1, 8),
-        Machine("NVL72, fragments", NVL72, [f"h{i}" for i in racks], 18, 4),
-    ]
+    def placed(self, problem: Problem, text: str, host: list[int]) -> tuple[float, float]:
+        """Cost of the ranks on given hosts, on their GPUs in turn."""
+        next_slot = [0] * len(problem.hosts)
+        lines = ["rank,node,slot"]
+        for rank, at in enumerate(host):
+            lines.append(f"{rank},{problem.hosts[at]},{next_slot[at]}")
+            next_slot[at] += 1
+        path = self.folder / "placement.csv"
+        path.write_text("\n".join(lines) + "\n")
+        found = self.run(problem, text, problem.hosts, "--current", str(path), "--trials", "0")
+        return score(found["current"])
 
 
-def run(hopbyte: str, machine: Machine, plan: str, hosts: list[str], trials: int) -> dict:
-    """The certificate of a map."""
-    command = [hopbyte, "--quiet", "--json", "map", f"plan:{plan}", "--fabric", machine.fabric]
-    command += ["--nodes", ",".join(hosts), "--trials", str(trials)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    return json.loads(done.stdout)
+def score(cost: dict) -> tuple[float, float]:
+    return cost["worst_link_seconds"] * 1e3, cost["hop_bytes"]
 
 
-def grouped(machine: Machine, plan: str, placement: list[str]) -> bool | None:
+def worse(ours: tuple[float, float], theirs: tuple[float, float]) -> bool:
+    """By the worst link, then by hop-bytes; a share of a percent of these is not worth a change."""
+    less = lambda x, y, share: x < y - share * abs(y)
+    if less(theirs[0], ours[0], 1e-6) or less(ours[0], theirs[0], 1e-6):
+        return theirs[0] < ours[0]
+    return less(theirs[1], ours[1], 0.0101)
+
+
+def grouped(problem: Problem, size: int, placement: list[str]) -> bool | None:
     """Whether every tensor-parallel group is in a unit; None if not all of them fit."""
-    size = int(re.search(r"tp=(\d+)", plan)[1])
-    unit = {h: int(h[1:]) // machine.unit for h in machine.hosts}
-    rooms: dict[int, int] = {}
-    for host in machine.hosts:
-        rooms[unit[host]] = rooms.get(unit[host], 0) + machine.gpus
+    unit = {h: problem.domain.get(h, h) for h in problem.hosts}
+    rooms: dict[str, int] = {}
+    for host in problem.hosts:
+        rooms[unit[host]] = rooms.get(unit[host], 0) + problem.gpus
     if sum(room // size for room in rooms.values()) * size < len(placement):
         return None
-    of = [unit[re.match(r"h\d+", name)[0]] for name in placement]
+    of = [unit[host_of(name, unit)] for name in placement]
     return all(len(set(of[i : i + size])) == 1 for i in range(0, len(of), size))
 
 
-def row(hopbyte: str, machine: Machine, plan: str, trials: int) -> Row:
-    """One line of the table."""
-    ms = lambda cost: cost["worst_link_seconds"] * 1e3  # noqa: E731
-    shuffled = machine.hosts[:]
+def host_of(name: str, hosts: dict[str, str]) -> str:
+    """The host of a place: `h3-r2`, `h3 gpu2`, `h3 mlx5_0`."""
+    if name in hosts:
+        return name
+    return re.split(r" |-r\d+$", name)[0]
+
+
+def pairs_of(text: str) -> peers.Pairs | None:
+    """Bytes between ranks, by the Python package."""
+    try:
+        import hopbyte
+    except ImportError:
+        return None
+    try:
+        traffic = hopbyte.load_traffic(text)
+    except hopbyte.HopbyteError:
+        # A package of an earlier version.
+        return None
+    return list(zip(traffic.from_rank.tolist(), traffic.to_rank.tolist(), traffic.bytes.tolist()))
+
+
+def row(tool: Hopbyte, problem: Problem, sizes: dict[str, int], folder: Path) -> dict | None:
+    """One line of the table: times in milliseconds, hop-bytes, and what is wrong with it."""
+    text = plan(sizes, problem.ranks())
+    if text is None:
+        return None
+    shuffled = problem.hosts[:]
     random.Random(7).shuffle(shuffled)
-    found = run(hopbyte, machine, plan, machine.hosts, trials)
-    in_order = lambda hosts: ms(run(hopbyte, machine, plan, hosts, 0)["baseline"])  # noqa: E731
-    return Row(
-        machine.name, plan, ms(found["baseline"]), in_order(sorted(machine.hosts)),
-        in_order(shuffled), ms(found["result"]), ms(found["bound"]),
-        found["wall_seconds"], grouped(machine, plan, found["placement"]),
-    )  # fmt: skip
+    orders = {
+        "natural": problem.hosts, "string": sorted(problem.hosts), "shuffled": shuffled,
+        "DLRover": peers.dlrover(folder, problem), "sort_nodes": peers.toolkit(folder, problem),
+    }  # fmt: skip
+    scores = {name: tool.order(problem, text, order) for name, order in orders.items() if order}
+    pairs = pairs_of(text)
+    for name, peer in [("SharedMap", peers.sharedmap), ("Mt-KaHyPar", peers.kahypar)]:
+        host = peer(problem, pairs) if pairs else None
+        if host:
+            scores[name] = tool.placed(problem, text, host)
+    wrong = []
+    trials = ["--trials", str(tool.trials)]
+    seconds = {}
+    for name, more in [("kept", ["--keep", "hosts"]), ("map", [])]:
+        found = tool.run(problem, text, problem.hosts, *trials, *more)
+        mine = score(found["result"])
+        rivals = ORDERS if name == "kept" else [c for c in COLUMNS if "bound" not in c]
+        better = [r for r in rivals if r in scores and worse(mine, scores[r])]
+        if better:
+            wrong.append(f"{name} is worse than {', '.join(better)}")
+        if grouped(problem, sizes["tp"], found["placement"]) is False:
+            wrong.append(f"{name}: a tensor-parallel group leaves its unit")
+        scores[name] = mine
+        bound = "kept bound" if name == "kept" else "bound"
+        scores[bound] = (found["bound"]["worst_link_seconds"] * 1e3, 0.0)
+        seconds[name] = found["wall_seconds"]
+    return {
+        "machine": problem.name, "plan": text, "ranks": problem.ranks(),
+        "ms": {k: v[0] for k, v in scores.items()}, "hop_bytes": {k: v[1] for k, v in scores.items()},
+        "seconds": seconds, "wrong": wrong,
+    }  # fmt: skip
+
+
+def line(found: dict) -> str:
+    cells = [f"{found['ms'][c]:.2f}" if c in found["ms"] else "–" for c in COLUMNS]
+    return f"| {found['machine']} | {found['plan']} | {' | '.join(cells)} |"
+
+
+def summary(rows: list[dict]) -> list[str]:
+    """Lines below the table."""
+    lines = [""]
+    for name, bound in [("kept", "kept bound"), ("map", "bound")]:
+        near = sum(r["ms"][name] <= 1.05 * r["ms"][bound] for r in rows)
+        lines.append(f"{name}: {near} of {len(rows)} are at most 5 % above the proven bound.")
+    for name in COLUMNS[:7]:
+        ratios = [r["ms"][name] / r["ms"]["map"] for r in rows if name in r["ms"]]
+        if ratios:
+            best = f"{statistics.geometric_mean(ratios):.2f}, at most {max(ratios):.2f}"
+            lines.append(f"{name}: {len(ratios)} rows, time by that of map: mean {best}.")
+    lines += [f"{r['machine']} {r['plan']}: {w}" for r in rows for w in r["wrong"]]
+    return lines
+
+
+def large(path: str) -> list[str]:
+    """Time and memory on 16,384 GPUs, with the defaults of the command."""
+    lines = ["", "| 16,384 GPUs | s | MB |", "|---|---|---|"]
+    for text in ["plan:dp=256,tp=8,pp=8", "plan:dp=128,tp=8,pp=16,ep=8"]:
+        for more in [[], ["--keep", "hosts"]]:
+            command = [path, "--quiet", "--json", "map", text, "--fabric", LARGE, "--nodes", "all", *more]
+            begin = time.monotonic()
+            done = subprocess.run(
+                ["/usr/bin/time", "-f", "%M", *command], capture_output=True, text=True, check=True
+            )
+            took = time.monotonic() - begin
+            memory = int(done.stderr.split()[-1]) / 1e3
+            words = " ".join([text, *more])
+            lines.append(f"| {words} | {took:.2f} | {memory:.0f} |")
+    return lines
 
 
 def main() -> None:
@@ -116,32 +194,32 @@ def main() -> None:
     parser.add_argument("--hopbyte", default=str(ROOT / "target/release/hopbyte"))
     parser.add_argument("--trials", type=int, default=60_000)
     parser.add_argument("--plans", type=int, default=len(PLANS))
+    parser.add_argument("--only", default="", help="machines with this in their names")
+    parser.add_argument("--peers", type=Path, default=ROOT / "build/peers", help="see peers.py")
     options = parser.parse_args()
-    rows, wrong = [], []
-    lines = [
-        "| machine | plan | natural ms | string sort ms | shuffled ms | map ms | bound ms | map / bound |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for machine in machines():
-        for plan in PLANS[: options.plans]:
-            r = row(options.hopbyte, machine, plan, options.trials)
-            rows.append(r)
-            if r.map_ms > min(r.natural_ms, r.string_ms, r.shuffled_ms) * (1 + 1e-9):
-                wrong.append(f"{r.machine} {r.plan}: an order is better than the map")
-            if r.groups_in_units is False:
-                wrong.append(f"{r.machine} {r.plan}: a tensor-parallel group leaves its unit")
-            ratio = f"{r.map_ms / r.bound_ms:.2f}" if r.bound_ms > 0 else "–"
-            times = [r.natural_ms, r.string_ms, r.shuffled_ms, r.map_ms, r.bound_ms]
-            cells = " | ".join(f"{t:.2f}" for t in times)
-            lines.append(f"| {r.machine} | {r.plan} | {cells} | {ratio} |")
-            print(lines[-1], flush=True)
-    near = sum(r.map_ms <= 1.05 * r.bound_ms for r in rows)
-    lines += ["", f"{near} of {len(rows)} maps are at most 5 % above the bound.", *wrong]
-    results = ROOT / "bench/results"
-    (results / "hosts.md").write_text("\n".join(lines) + "\n")
-    (results / "hosts.json").write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n")
-    print("\n".join(lines[-1 - len(wrong) :]))
-    sys.exit(1 if wrong else 0)
+    header = ["machine", "plan", *(f"{c} ms" for c in COLUMNS)]
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        tool = Hopbyte(options.hopbyte, options.trials, Path(folder))
+        options.peers.mkdir(parents=True, exist_ok=True)
+        for problem in problems(options.peers, options.hopbyte, sys.executable):
+            if options.only not in problem.name:
+                continue
+            for sizes in PLANS[: options.plans]:
+                found = row(tool, problem, sizes, options.peers)
+                if found:
+                    rows.append(found)
+                    lines.append(line(found))
+                    print(lines[-1], *found["wrong"], flush=True)
+    lines += summary(rows)
+    if not options.only:
+        lines += large(options.hopbyte)
+        results = ROOT / "bench/results"
+        (results / "hosts.md").write_text("\n".join(lines) + "\n")
+        (results / "hosts.json").write_text(json.dumps(rows, indent=1) + "\n")
+    print("\n".join(summary(rows)))
+    sys.exit(1 if any(r["wrong"] for r in rows) else 0)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,9 @@ def signature(name: str, thing: Any) -> str:
             words.append("*")
         star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
         starred = starred or star == "*"
-        default = "" if p.default is p.empty else f"={p.default!r}"
+        # A function's representation has its address.
+        shown = p.default.__name__ if inspect.isfunction(p.default) else repr(p.default)
+        default = "" if p.default is p.empty else f"={shown}"
         words.append(f"{star}{p.name}{default}")
     return f"{name}({', '.join(words)})"
 

@@ -7,6 +7,9 @@ use crate::spec::{self, FABRIC_SPECS};
 /// Names at most.
 const MOST: usize = 3;
 
+/// Length of a part from which it tells names apart.
+const SHORTEST: usize = 3;
+
 /// The known names nearest to `wanted`, at most three: those that contain it or are contained in it, and those a few
 /// typing errors away (wrong, missing, additional and swapped characters), nearest first.
 pub fn similar<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -26,7 +29,9 @@ pub fn similar<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
         };
         if distance <= errors {
             found.push((distance, name));
-        } else if have.contains(&wanted) || wanted.contains(&have) {
+        } else if wanted.len().min(have.len()) >= SHORTEST
+            && (have.contains(&wanted) || wanted.contains(&have))
+        {
             found.push((errors + apart, name));
         } else {
             continue;

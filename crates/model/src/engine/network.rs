@@ -2,6 +2,7 @@
 
 use crate::fluid::Use;
 use crate::parameters::{OperatingPoint, Parameters};
+use crate::question::computing::Computing;
 use hopbyte_fabric::bounds::CAPACITY;
 use hopbyte_fabric::wire::Wire;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing, Unroutable};
@@ -21,6 +22,8 @@ pub struct Network<'a> {
     pub parameters: &'a Parameters,
     /// Operating point.
     pub point: OperatingPoint,
+    /// Time of computing.
+    pub(crate) computing: Computing,
     /// APRUN_BALANCED_INJECTION, 1 to 100, if set.
     pub balanced_injection: Option<f64>,
     capacities: Vec<f64>,
@@ -105,7 +108,7 @@ impl<'a> Network<'a> {
         let tuned = |rate: Option<f64>| rate.map(|r| r * point.injection);
         let injections = block(tuned(parameters.injection_bytes_per_s), nodes);
         let ejections = block(tuned(parameters.ejection_bytes_per_s), nodes);
-        let memories = block(Some(parameters.memory_bytes_per_s), nodes);
+        let memories = block(Some(parameters.memory_bytes_per_s * point.memory), nodes);
         let routers = fabric.routers().len();
         let together_in = block(tuned(parameters.router_bytes_per_s), routers);
         let together_out = block(tuned(parameters.router_bytes_per_s), routers);
@@ -114,6 +117,7 @@ impl<'a> Network<'a> {
             routing,
             parameters,
             point,
+            computing: Computing::of(&point, 0.0, None, 0),
             balanced_injection: None,
             capacities,
             of_link,

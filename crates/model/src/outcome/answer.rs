@@ -197,8 +197,10 @@ impl Question<'_> {
         }
         let rounds = (self.placement.tasks() as f64).log2().ceil();
         let reduction = rounds * self.reduction_round(network)?;
+        let computing = network.computing.seconds(phases.compute_s);
+        let ranks = self.placement.tasks();
         total.seconds +=
-            phases.compute_s / network.point.cpu + f64::from(phases.reductions) * reduction;
+            network.computing.slowest(ranks, computing) + f64::from(phases.reductions) * reduction;
         total.seconds *= f64::from(phases.iterations);
         let mut outcome = self.outcome(network, &loads, phases.iterations, Some(&total));
         // Other jobs continue while this one computes, at the rates that they have beside its messages.

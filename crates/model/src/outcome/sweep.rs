@@ -1,11 +1,12 @@
 //! Sensitivity: one question at many operating points, and the statistics of their results.
 //!
 //! Paper 001 slowed down links and injection one at a time and printed the slowdown of applications.
-//! A [`Plan`] is such an experiment: factors for each of the five quantities that can be tuned,
+//! A [`Plan`] is such an experiment: factors for each of the quantities that can be tuned,
 //! and trials that differ in their random numbers. [`sensitivities`] turns its results into
 //! differences and slopes with their confidence.
 
 use crate::error::ModelError;
+use crate::question::level::Level;
 use crate::question::parameters::OperatingPoint;
 use crate::question::scenario::Scenario;
 use serde::{Deserialize, Serialize};
@@ -24,16 +25,22 @@ pub enum Axis {
     MessageRate,
     /// Speed of processors.
     Cpu,
+    /// Bandwidth of nodes' memories.
+    Memory,
+    /// Length of interruptions by the operating system.
+    Interruptions,
 }
 
 impl Axis {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Link,
         Self::Injection,
         Self::Latency,
         Self::MessageRate,
         Self::Cpu,
+        Self::Memory,
+        Self::Interruptions,
     ];
 
     /// Name for output.
@@ -44,6 +51,8 @@ impl Axis {
             Self::Latency => "latency",
             Self::MessageRate => "message rate",
             Self::Cpu => "processor speed",
+            Self::Memory => "memory bandwidth",
+            Self::Interruptions => "interruptions",
         }
     }
 
@@ -55,6 +64,8 @@ impl Axis {
             Self::Latency => point.latency,
             Self::MessageRate => point.message_rate,
             Self::Cpu => point.cpu,
+            Self::Memory => point.memory,
+            Self::Interruptions => point.interruptions,
         }
     }
 
@@ -65,14 +76,16 @@ impl Axis {
             Self::Latency => &mut point.latency,
             Self::MessageRate => &mut point.message_rate,
             Self::Cpu => &mut point.cpu,
+            Self::Memory => &mut point.memory,
+            Self::Interruptions => &mut point.interruptions,
         } = factor;
     }
 
     /// Growth, compared with a factor of 1, of times that depend on it: rates divide, latency
-    /// multiplies.
+    /// and interruptions multiply.
     fn longer(self, factor: f64) -> f64 {
         match self {
-            Self::Latency => factor,
+            Self::Latency | Self::Interruptions => factor,
             _ => 1.0 / factor,
         }
     }
@@ -126,8 +139,12 @@ impl Plan {
                     "a random placement, random nodes or noise",
                 ));
             }
+            self.check_effect(asked)?;
             for factors in self.operating_points(asked.point) {
                 factors.check()?;
+                if let Some(interruptions) = &asked.interruptions {
+                    interruptions.check(factors.interruptions)?;
+                }
                 points.extend((0..self.trials).map(|trial| Point {
                     scenario,
                     factors,
@@ -136,6 +153,35 @@ impl Plan {
             }
         }
         Ok(points)
+    }
+
+    /// Rejects axes of which the scenario has nothing that they could change.
+    fn check_effect(&self, asked: &Scenario) -> Result<(), ModelError> {
+        for (axis, _) in &self.axes {
+            let (found, expected) = match axis {
+                Axis::Memory | Axis::Interruptions if asked.level == Level::Static => (
+                    "level static, which has no computing",
+                    "level fluid, stalls or packet",
+                ),
+                Axis::Memory
+                    if asked.memory_bound == 0.0
+                        && asked.parameters()?.memory_bytes_per_s == f64::MAX =>
+                {
+                    (
+                        "nothing that depends on it",
+                        "memory_bound above zero, or parameters.memory_bytes_per_s",
+                    )
+                }
+                Axis::Interruptions if asked.interruptions.is_none() => (
+                    "a scenario without interruptions",
+                    "interruptions = { period_s = 0.01, duration_s = 0.000025 } or the like",
+                ),
+                _ => continue,
+            };
+            let what = format!("axis {} of '{}'", axis.name(), asked.name);
+            return Err(ModelError::out_of_range(what, &found, expected));
+        }
+        Ok(())
     }
 
     /// Rejects plans that are too large, before they are expanded.

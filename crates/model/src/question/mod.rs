@@ -1,5 +1,6 @@
 //! The question: a scenario, its job, and the job's placement.
 
+pub(crate) mod computing;
 mod geometric;
 pub(crate) mod level;
 pub(crate) mod limits;
@@ -11,6 +12,7 @@ pub(crate) mod scenario;
 pub(crate) mod wavefront;
 pub mod workload;
 
+pub use computing::Interruptions;
 pub use level::Level;
 pub use limits::MAX_RANKS;
 pub use placed::{Inputs, Question};

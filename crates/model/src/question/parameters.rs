@@ -242,6 +242,10 @@ pub struct OperatingPoint {
     pub message_rate: f64,
     /// Speed of processors.
     pub cpu: f64,
+    /// Bandwidth of nodes' memories.
+    pub memory: f64,
+    /// Length of the scenario's interruptions.
+    pub interruptions: f64,
 }
 
 impl Default for OperatingPoint {
@@ -252,6 +256,8 @@ impl Default for OperatingPoint {
             latency: 1.0,
             message_rate: 1.0,
             cpu: 1.0,
+            memory: 1.0,
+            interruptions: 1.0,
         }
     }
 }
@@ -265,6 +271,8 @@ impl OperatingPoint {
             ("latency", self.latency, true),
             ("message_rate", self.message_rate, false),
             ("cpu", self.cpu, false),
+            ("memory", self.memory, false),
+            ("interruptions", self.interruptions, true),
         ] {
             let is_none = may_be_zero && factor == 0.0;
             if !(is_none || FACTORS.contains(&factor)) {

@@ -96,6 +96,7 @@ impl<'a> Question<'a> {
             point.injection *= value / 100.0;
         }
         let mut network = Network::new(self.fabric, self.routing, &self.parameters, point);
+        network.computing = self.scenario.computing();
         network.balanced_injection = balanced;
         for slow in &self.scenario.slow {
             for node in find_nodes(self.fabric, &slow.name)? {

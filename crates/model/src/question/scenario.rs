@@ -1,5 +1,6 @@
 //! The question, as one serialisable value: machine, operating point, job, other jobs, level of detail.
 
+use super::computing::{Computing, Interruptions};
 use super::level::Level;
 use super::limits::positive;
 use super::parameters::{OperatingPoint, Parameters};
@@ -66,6 +67,12 @@ pub struct Scenario {
     /// over its mean: operating system noise or load imbalance. Drawn by the seed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub noise: f64,
+    /// Share of computing whose time is that of its memory accesses, 0 to 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub memory_bound: f64,
+    /// Regular interruptions of every processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interruptions: Option<Interruptions>,
 }
 
 fn is_zero(value: &f64) -> bool {
@@ -240,6 +247,7 @@ impl Scenario {
             *placement == PlacementRule::Random || matches!(nodes, Nodes::Scattered { .. })
         };
         self.noise > 0.0
+            || self.interruptions.is_some()
             || random(&self.job.placement, &self.job.nodes)
             || (self.background.iter()).any(|b| random(&b.placement, &b.nodes))
     }
@@ -291,6 +299,16 @@ impl Scenario {
         Ok(parameters)
     }
 
+    /// Computing at the operating point.
+    pub(crate) fn computing(&self) -> Computing {
+        Computing::of(
+            &self.point,
+            self.memory_bound,
+            self.interruptions,
+            self.seed,
+        )
+    }
+
     /// Rejects values outside their range, before memory is allocated for them.
     pub fn check(&self) -> Result<(), ModelError> {
         self.parameters()?;
@@ -313,6 +331,13 @@ impl Scenario {
         }
         if !(0.0..=1.0).contains(&self.noise) {
             return Err(ModelError::out_of_range("noise", &self.noise, "0 to 1"));
+        }
+        if !(0.0..=1.0).contains(&self.memory_bound) {
+            let found = &self.memory_bound;
+            return Err(ModelError::out_of_range("memory_bound", found, "0 to 1"));
+        }
+        if let Some(interruptions) = &self.interruptions {
+            interruptions.check(self.point.interruptions)?;
         }
         if let Some(protection) = &self.protection {
             protection.check(self.level)?;

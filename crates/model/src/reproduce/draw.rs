@@ -42,6 +42,7 @@ impl Figure {
                 .map(|(recipe, points)| Curve {
                     name: recipe.name.clone(),
                     points,
+                    published: recipe.published.clone(),
                 })
                 .collect(),
         });

@@ -53,6 +53,9 @@ pub struct Recipe {
     /// Expression of the upper end (the paper's error bar).
     #[serde(default)]
     pub most: Option<String>,
+    /// Numbers that the paper prints on this curve: position and value.
+    #[serde(default)]
+    pub published: Vec<[f64; 2]>,
 }
 
 /// A curve.
@@ -62,6 +65,8 @@ pub struct Curve {
     pub name: String,
     /// Points from left to right.
     pub points: Vec<Point>,
+    /// Numbers that the paper prints on this curve: position and value.
+    pub published: Vec<[f64; 2]>,
 }
 
 /// A point of a curve.

@@ -13,6 +13,7 @@ pub fn sweep_svg(scenarios: &[Scenario], found: &[Sensitivity], command: &str) -
             .map(|s| Curve {
                 name: scenarios[s.scenario].name.clone(),
                 points: s.factors.iter().map(point).collect(),
+                published: Vec::new(),
             })
             .collect();
         (!curves.is_empty()).then(|| Panel {

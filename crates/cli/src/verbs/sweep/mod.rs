@@ -39,6 +39,12 @@ pub struct SweepArgs {
     /// Factors on the speed of processors
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
     cpu: Vec<f64>,
+    /// Factors on the bandwidth of nodes' memories
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
+    memory: Vec<f64>,
+    /// Factors on the length of the scenarios' interruptions (0: none)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = factor, help_heading = "Operating points")]
+    interruptions: Vec<f64>,
     /// All combinations of the axes' factors (default: one axis at a time)
     #[arg(long, help_heading = "Operating points")]
     cross: bool,
@@ -211,6 +217,8 @@ fn write_runs(
         ("latency_factor", number(|r| r.point.latency)),
         ("message_rate_factor", number(|r| r.point.message_rate)),
         ("cpu_factor", number(|r| r.point.cpu)),
+        ("memory_factor", number(|r| r.point.memory)),
+        ("interruptions_factor", number(|r| r.point.interruptions)),
         ("trial", whole(|r| r.trial.into())),
         ("seed", whole(|r| r.seed)),
         ("time_seconds", number(|r| r.time_seconds)),
@@ -240,6 +248,8 @@ impl SweepArgs {
                 &self.latency,
                 &self.message_rate,
                 &self.cpu,
+                &self.memory,
+                &self.interruptions,
             ])
             .filter(|(_, factors)| !factors.is_empty())
             .map(|(axis, factors)| (axis, factors.clone()))

@@ -442,7 +442,8 @@ impl Transport for Packets<'_> {
         if from == to {
             // One copy at a time.
             let free = &mut self.memory_free[from.index()];
-            *free = free.max(self.now) + bytes / self.network.parameters.memory_bytes_per_s;
+            let rate = self.network.parameters.memory_bytes_per_s * self.network.point.memory;
+            *free = free.max(self.now) + bytes / rate;
             self.local.push(Reverse((free.to_bits(), tag)));
             return Ok(());
         }

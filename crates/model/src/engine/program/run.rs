@@ -242,10 +242,15 @@ impl<T: Transport> Run<'_, T> {
         Ok(0)
     }
 
-    /// Occupies the rank's processor from `now` on; returns the end of that time.
+    /// Occupies the rank's processor from `now` on for messages; returns the end of that time.
     fn occupy(&mut self, rank: u32, now: f64, seconds: f64) -> f64 {
+        self.occupy_undisturbed(rank, now, seconds / self.network.point.cpu)
+    }
+
+    /// The same for so much time at the operating point, without interruptions.
+    fn occupy_undisturbed(&mut self, rank: u32, now: f64, seconds: f64) -> f64 {
         let free = &mut self.processor[rank as usize];
-        *free = free.max(now) + seconds / self.network.point.cpu;
+        *free = self.network.computing.end(rank, free.max(now), seconds);
         *free
     }
 
@@ -254,7 +259,8 @@ impl<T: Transport> Run<'_, T> {
         let overhead = self.network.parameters.overhead_s;
         match operation.action {
             Action::Compute { seconds } => {
-                let end = self.occupy(operation.rank, now, seconds);
+                let seconds = self.network.computing.seconds(seconds);
+                let end = self.occupy_undisturbed(operation.rank, now, seconds);
                 self.at(end, What::Done(id));
             }
             Action::Receive { .. } => {

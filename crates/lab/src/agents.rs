@@ -48,7 +48,7 @@ impl Agents {
             threads: Vec::new(),
         };
         let token = token.map(Token::read).transpose()?;
-        for (name, place) in places(&lab.naming(), fabric) {
+        for (name, place) in places(&lab.naming(fabric), fabric) {
             let setup = AgentSetup {
                 node: name.clone(),
                 to: to.clone(),
@@ -89,18 +89,22 @@ impl Drop for Agents {
     }
 }
 
-/// The fabric's name of every router and node, and its namespace.
+/// The fabric's name of every router and node, of places of a host the host's, and its namespace.
 fn places(naming: &Naming, fabric: &Fabric) -> Vec<(String, String)> {
-    let routers = fabric.router_ids();
+    let routers = fabric.router_ids().take(fabric.network_routers());
     let routers = routers.map(|r| (fabric.router(r).name.clone(), naming.router(r)));
-    let nodes = fabric.node_ids();
-    let nodes = nodes.map(|n| (fabric.node(n).name.clone(), naming.node(n)));
-    routers.chain(nodes).collect()
+    let homes = naming.seats.homes().iter().map(|home| {
+        let node = fabric.node(home.ports[0]);
+        let several = home.ports.len() > 1 || home.places.len() > 1;
+        let name = if several { &node.host } else { &node.name };
+        (name.clone(), naming.node(home.ports[0]))
+    });
+    routers.chain(homes).collect()
 }
 
 /// Load of each link in a window, as agents of all routers and nodes reported it to a collector.
 pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
-    let places: HashMap<String, String> = places(&lab.naming(), fabric).into_iter().collect();
+    let places: HashMap<String, String> = places(&lab.naming(fabric), fabric).into_iter().collect();
     let setup = Setup {
         listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
         udp: None,

@@ -4,6 +4,7 @@
 //! Each running set of streams has a file in the lab's folder, locked by the sending process. The process ends when
 //! the file is removed, so taking the lab down ends it too.
 
+use super::plan::Naming;
 use super::{Lab, plan, space, system};
 use crate::error::{Context, Result, refuse};
 use hopbyte_fabric::{Fabric, NodeId};
@@ -45,7 +46,8 @@ pub struct Flow {
 impl Flow {
     /// A stream between two nodes that takes a share of its sender's link.
     pub fn of_share(lab: &Lab, fabric: &Fabric, [from, to]: [NodeId; 2], share: f64) -> Self {
-        let own = lab.naming().rate(fabric, fabric.node(from).inject) as f64;
+        let naming = lab.naming(fabric);
+        let own = naming.rate(fabric, fabric.node(naming.seats.port(from)).inject) as f64;
         Self {
             from: fabric.node(from).name.clone(),
             to: fabric.node(to).name.clone(),
@@ -74,12 +76,19 @@ pub fn start(lab: &Lab, fabric: &Fabric, flows: &[Flow]) -> Result<u32> {
             flows.len()
         );
     }
+    let seats = lab.naming(fabric).seats;
     for flow in flows {
         let (from, to) = (fabric.find_node(&flow.from)?, fabric.find_node(&flow.to)?);
         if from == to {
             refuse!(
                 "lab background: found a stream from {} to itself",
                 flow.from
+            );
+        }
+        if seats.together(from, to) {
+            refuse!(
+                "lab background: found a stream inside {}, expected two hosts",
+                fabric.node(from).host
             );
         }
     }
@@ -188,13 +197,14 @@ pub fn send(lab: &Lab, fabric: &Fabric, id: u32) -> Result<()> {
     held.lock().context("locking the streams' file")?;
     let text = std::fs::read_to_string(&path).context("reading the streams")?;
     let record: Running = serde_json::from_str(&text).context("reading the streams")?;
+    let naming = lab.naming(fabric);
     let mut streams = Vec::new();
     let mut holes = Vec::new();
     for flow in &record.flows {
         let (from, to) = (fabric.find_node(&flow.from)?, fabric.find_node(&flow.to)?);
-        holes.extend(hole(lab, to)?);
+        holes.extend(hole(&naming, to)?);
         streams.push(Stream {
-            socket: socket(lab, from, to)?,
+            socket: socket(&naming, from, to)?,
             frames_per_second: flow.bits_per_second / 8.0 / FRAME as f64,
             done: 0,
         });
@@ -239,22 +249,22 @@ fn send_all(streams: &mut [Stream], path: &Path) {
     }
 }
 
-/// A socket of one node that sends to another.
-fn socket(lab: &Lab, from: NodeId, to: NodeId) -> Result<UdpSocket> {
+/// A socket of one node that sends to another; bytes of a host leave by the port of its bound address.
+fn socket(naming: &Naming, from: NodeId, to: NodeId) -> Result<UdpSocket> {
     let open = || -> std::io::Result<UdpSocket> {
-        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        let socket = UdpSocket::bind((plan::address(from).as_str(), 0))?;
         socket.connect((plan::address(to).as_str(), PORT))?;
         socket.set_nonblocking(true)?;
         Ok(socket)
     };
-    Ok(space::inside(&lab.naming().node(from), open)??)
+    Ok(space::inside(&naming.node(from), open)??)
 }
 
 /// The receiving end of streams to a node: a socket without a reader, which prevents ICMP replies. Absent if
 /// another stream has opened it already.
-fn hole(lab: &Lab, node: NodeId) -> Result<Option<UdpSocket>> {
+fn hole(naming: &Naming, node: NodeId) -> Result<Option<UdpSocket>> {
     let open = || UdpSocket::bind(("0.0.0.0", PORT));
-    match space::inside(&lab.naming().node(node), open)? {
+    match space::inside(&naming.node(node), open)? {
         Ok(socket) => Ok(Some(socket)),
         Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
         Err(e) => Err(e).context("opening the end of a stream"),

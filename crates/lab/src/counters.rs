@@ -110,7 +110,7 @@ pub(super) fn by_link<'a>(
     fabric: &Fabric,
     spaces: impl Iterator<Item = &'a Space>,
 ) -> HashMap<LinkId, Load> {
-    let naming = lab.naming();
+    let naming = lab.naming(fabric);
     let mut loads: HashMap<(&str, &str), Load> = HashMap::new();
     for space in spaces {
         for interface in &space.interfaces {

@@ -11,7 +11,7 @@
 //! let fabric = spec::fabric("torus:2x2x2")?;
 //! let routing = Routing::default_for(&fabric);
 //! // One bit per second for each byte per second of capacity.
-//! let naming = Naming { lab: "demo".into(), scale: 1.0 };
+//! let naming = Naming::new("demo", 1.0, &fabric);
 //! let plan = Plan::of(&fabric, &routing, &naming)?;
 //! assert_eq!(plan.places.len(), fabric.routers().len() + fabric.nodes().len());
 //! print!("{}", plan.cables);
@@ -23,9 +23,11 @@
 pub mod agents;
 pub mod background;
 pub mod counters;
+pub mod disturb;
 mod error;
 pub mod experiment;
 pub mod plan;
+pub mod seats;
 mod space;
 pub mod system;
 
@@ -69,10 +71,7 @@ impl Lab {
             refuse!("lab '{name}' is up already\nhint: hopbyte lab down {name}");
         }
         let fastest = reference_capacity(&machine.fabric);
-        let naming = Naming {
-            lab: name.into(),
-            scale: bits_per_second / fastest,
-        };
+        let naming = Naming::new(name, bits_per_second / fastest, &machine.fabric);
         let plan = Plan::of(&machine.fabric, &machine.routing, &naming)?;
         let lab = Self {
             name: name.into(),
@@ -118,11 +117,20 @@ impl Lab {
     }
 
     /// Names of its namespaces, interfaces and addresses.
-    pub fn naming(&self) -> Naming {
-        Naming {
-            lab: self.name.clone(),
-            scale: self.scale_bits_per_byte,
+    pub fn naming(&self, fabric: &Fabric) -> Naming {
+        Naming::new(&self.name, self.scale_bits_per_byte, fabric)
+    }
+
+    /// The place that a name stands for: of a host its first, of an adapter the first that is nearest to it.
+    ///
+    /// # Errors
+    /// There is nothing of this name.
+    pub fn place(fabric: &Fabric, name: &str) -> Result<NodeId> {
+        if let Some(&first) = fabric.places_of_host(name).first() {
+            return Ok(first);
         }
+        let node = fabric.find_node(name)?;
+        Ok(fabric.places_at(node).first().copied().unwrap_or(node))
     }
 
     /// Whether it is still up.
@@ -130,16 +138,20 @@ impl Lab {
         system::folder(&self.name).join("lab.json").exists()
     }
 
-    /// Links by router and interface, for readers of the reports of [`agents`]: no rule finds them. Those of nodes are
-    /// found as on other machines.
+    /// Links by router and interface, and by host and interface where a host has several ports, for readers of the
+    /// reports of [`agents`]: no rule finds them. Those of other nodes are found as on other machines.
     pub fn ports(&self, fabric: &Fabric) -> PortMap {
-        let naming = self.naming();
+        let naming = self.naming(fabric);
         let port = |link| {
-            let End::Router(router) = fabric.link(link).from else {
-                return None;
-            };
             let (_, interface) = naming.sending_end(fabric, link)?;
-            Some(((fabric.router(router).name.clone(), interface), link))
+            let name = match fabric.link(link).from {
+                End::Router(router) => fabric.router(router).name.clone(),
+                End::Node(node) if naming.seats.home(node).ports.len() > 1 => {
+                    plan::host_name(fabric, &naming.seats, node)
+                }
+                _ => return None,
+            };
+            Some(((name, interface), link))
         };
         fabric.link_ids().filter_map(port).collect()
     }
@@ -147,12 +159,19 @@ impl Lab {
     fn save(&self, fabric: &Fabric) -> Result<()> {
         let folder = system::folder(&self.name);
         std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        let naming = self.naming();
+        let naming = self.naming(fabric);
         let (mut hosts, mut places) = ("127.0.0.1 localhost\n".to_owned(), String::new());
-        for node in fabric.node_ids() {
-            let (address, host) = (plan::address(node), plan::host_name(fabric, node));
-            hosts.push_str(&format!("{address} {host}\n"));
-            places.push_str(&format!("{address} {host} {}\n", naming.node(node)));
+        for (home, node) in naming.seats.addressed() {
+            let (address, name) = (plan::address(node), plan::node_name(fabric, node));
+            let host = plan::host_name(fabric, &naming.seats, node);
+            // The name that a host's first address has is that of the host, as `hostname` says it.
+            let canonical = (home.places[0] == node && host != name).then(|| format!("{host} "));
+            hosts.push_str(&format!(
+                "{address} {}{name}\n",
+                canonical.unwrap_or_default()
+            ));
+            let (space, interface) = (naming.node(node), naming.seats.interface(node));
+            places.push_str(&format!("{address} {name} {space} {host} {interface}\n"));
         }
         hopbyte_apply::write_atomic(&folder.join("hosts"), hosts.as_bytes())?;
         hopbyte_apply::write_atomic(&folder.join("places"), places.as_bytes())?;
@@ -175,22 +194,27 @@ impl Lab {
 
     /// A command that enters a node and executes its further arguments.
     pub fn command(&self, fabric: &Fabric, node: NodeId) -> Command {
-        let place = self.naming().node(node);
-        let mut command = system::enter(&self.name, &place, &plan::host_name(fabric, node));
+        let naming = self.naming(fabric);
+        let host = plan::host_name(fabric, &naming.seats, node);
+        let mut command = system::enter(&self.name, &naming.node(node), &host);
         command
             .env("HOPBYTE_LAB", &self.name)
-            .env("HOPBYTE_LAB_AGENT", &self.agent);
+            .env("HOPBYTE_LAB_AGENT", &self.agent)
+            .env("HOPBYTE_LAB_ADDRESS", plan::address(node))
+            .env("HOPBYTE_LAB_INTERFACE", naming.seats.interface(node));
         command
     }
 
     /// Changes the rate of a link (one direction) to a share of its capacity.
     pub fn set_rate(&self, fabric: &Fabric, link: LinkId, factor: f64) -> Result<()> {
-        let naming = self.naming();
+        let naming = self.naming(fabric);
         let Some((place, interface)) = naming.sending_end(fabric, link) else {
-            refuse!(
-                "{} is shared by several hosts and has no interface of its own",
-                fabric.link_name(link)
-            );
+            let why = if fabric.is_inner(link) {
+                "is inside a host, where nothing is shaped"
+            } else {
+                "is shared by several hosts and has no interface of its own"
+            };
+            refuse!("{} {why}", fabric.link_name(link));
         };
         let rate = (naming.rate(fabric, link) as f64 * factor)
             .round()
@@ -227,7 +251,7 @@ impl Lab {
     /// # Errors
     /// `tc` refuses.
     pub fn detune(&self, fabric: &Fabric, links: f64, injection: f64) -> Result<()> {
-        for link in fabric.link_ids() {
+        for link in fabric.link_ids().take(fabric.network_links()) {
             let ends = [fabric.link(link).from, fabric.link(link).to];
             let between = ends.iter().all(|end| matches!(end, End::Router(_)));
             self.set_rate(fabric, link, if between { links } else { injection })?;
@@ -237,7 +261,7 @@ impl Lab {
 
     /// Takes a link's interface down or up (one direction).
     pub fn set_up(&self, fabric: &Fabric, link: LinkId, up: bool) -> Result<()> {
-        let Some((place, interface)) = self.naming().sending_end(fabric, link) else {
+        let Some((place, interface)) = self.naming(fabric).sending_end(fabric, link) else {
             return Ok(());
         };
         let state = if up { "up" } else { "down" };
@@ -251,7 +275,8 @@ impl Lab {
     /// Replaces the routes by those of a machine.
     pub fn install_routes(&self, machine: &Machine) -> Result<()> {
         let mut by_place = std::collections::BTreeMap::<String, String>::new();
-        for (place, route) in plan::routes(&machine.fabric, &machine.routing, &self.naming()) {
+        let naming = self.naming(&machine.fabric);
+        for (place, route) in plan::routes(&machine.fabric, &machine.routing, &naming) {
             by_place
                 .entry(place)
                 .or_default()
@@ -284,14 +309,19 @@ pub fn labs() -> Vec<(String, Option<String>)> {
     labs
 }
 
-/// Reference capacity of `--rate`: the fastest link between routers.
+/// Reference capacity of `--rate`: the fastest link between routers, and without one the fastest of a node.
 fn reference_capacity(fabric: &Fabric) -> f64 {
-    fabric
-        .link_ids()
-        .filter(|&l| fabric.is_hop(l))
-        .map(|l| fabric.link(l).nominal.0)
-        .fold(0.0, f64::max)
-        .max(1.0)
+    let fastest = |hops: bool| {
+        let links = fabric.link_ids().take(fabric.network_links());
+        let wanted = links.filter(|&l| fabric.is_hop(l) || !hops);
+        wanted.map(|l| fabric.link(l).nominal.0).fold(0.0, f64::max)
+    };
+    let between = fastest(true);
+    if between > 0.0 {
+        between
+    } else {
+        fastest(false).max(1.0)
+    }
 }
 
 /// The link and, unless one-way, its reverse.
@@ -301,7 +331,7 @@ fn cable(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId>> {
     Ok([Some(link), back].into_iter().flatten().collect())
 }
 
-/// The links that the name of a link, node or router stands for.
+/// The links that the name of a link, node, host or router stands for; of nodes and hosts those outside.
 ///
 /// # Errors
 /// There is nothing of this name.
@@ -311,13 +341,20 @@ pub fn links_of(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId
         Err(error) => error,
     };
     // A router's name also finds its only node.
-    let end = match (fabric.find_router(name), fabric.find_node(name)) {
-        (Ok(router), _) => End::Router(router),
-        (_, Ok(node)) => End::Node(node),
-        _ => return Err(refusal),
+    let ends = match (fabric.find_router(name), fabric.find_node(name)) {
+        (Ok(router), _) => vec![End::Router(router)],
+        (_, Ok(node)) => vec![End::Node(fabric.inside().map_or(node, |i| i.port_of(node)))],
+        _ => fabric.find_host(name).into_iter().map(End::Node).collect(),
     };
-    let at = |&l: &LinkId| fabric.link(l).from == end || (!one_way && fabric.link(l).to == end);
-    Ok(fabric.link_ids().filter(at).collect())
+    if ends.is_empty() {
+        return Err(refusal);
+    }
+    let at = |&l: &LinkId| {
+        let link = fabric.link(l);
+        ends.contains(&link.from) || (!one_way && ends.contains(&link.to))
+    };
+    let outside = fabric.link_ids().take(fabric.network_links());
+    Ok(outside.filter(at).collect())
 }
 
 /// Checks an option's share.

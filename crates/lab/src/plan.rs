@@ -1,10 +1,11 @@
 //! Plan of a fabric's namespaces, links, addresses and routes.
 //!
-//! Each router and each node is a network namespace; a cable is a veth pair, shaped at both ends, so
-//! that each direction has the capacity of its directed link times a scale. Routes are static, one per
-//! router and node, from the fabric's own routing.
+//! Each router and each node is a network namespace, and each described host with all its places ([`Seats`]); a cable
+//! is a veth pair, shaped at both ends, so that each direction has the capacity of its directed link times a scale.
+//! Routes are static, one per router and place, from the fabric's own routing.
 
 use crate::error::{Result, refuse};
+use crate::seats::{self, Seats};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,26 +23,46 @@ pub struct Naming {
     pub lab: String,
     /// Bits per second for each byte per second of capacity.
     pub scale: f64,
+    /// Namespaces and interfaces of nodes.
+    pub seats: Seats,
 }
 
 impl Naming {
+    /// The names of a fabric's lab.
+    pub fn new(lab: &str, scale: f64, fabric: &Fabric) -> Self {
+        Self {
+            lab: lab.into(),
+            scale,
+            seats: Seats::of(fabric),
+        }
+    }
+
     /// Namespace of a router.
     pub fn router(&self, router: RouterId) -> String {
         format!("{}-r{router}", self.lab)
     }
 
-    /// Namespace of a node.
+    /// Namespace of a node; that of a host has the number of its first port.
     pub fn node(&self, node: NodeId) -> String {
-        format!("{}-n{node}", self.lab)
+        let first = self.seats.home(node).ports.first();
+        format!("{}-n{}", self.lab, first.unwrap_or(&node))
     }
 
-    /// The sending end of a link: namespace and interface.
+    /// Network routers of a fabric: switches inside hosts have no namespace.
+    fn routers(fabric: &Fabric) -> impl Iterator<Item = RouterId> {
+        fabric.router_ids().take(fabric.network_routers())
+    }
+
+    /// The sending end of a link: namespace and interface. Links inside hosts have none.
     pub fn sending_end(&self, fabric: &Fabric, link: LinkId) -> Option<(String, String)> {
+        if fabric.is_inner(link) {
+            return None;
+        }
         let l = fabric.link(link);
         match (l.from, l.to) {
             (End::Router(r), End::Router(_)) => Some((self.router(r), format!("l{link}"))),
             (End::Router(r), End::Node(n)) => Some((self.router(r), format!("n{n}"))),
-            (End::Node(n), _) => Some((self.node(n), "eth0".into())),
+            (End::Node(n), _) => Some((self.node(n), self.seats.interface(n))),
             _ => None,
         }
     }
@@ -52,18 +73,41 @@ impl Naming {
     }
 }
 
+/// Numbers of a fabric's routers and nodes, or hosts, in words.
+pub fn size(fabric: &Fabric) -> String {
+    let routers = fabric.network_routers();
+    let (seats, ports) = (Seats::of(fabric), fabric.network_nodes());
+    let (homes, places) = (seats.homes().len(), fabric.places().len());
+    if fabric.inside().is_none() {
+        return format!("{routers} routers and {homes} nodes");
+    }
+    format!("{routers} routers and {homes} hosts with {ports} ports and {places} places")
+}
+
 /// IPv4 address of a node.
 pub fn address(node: NodeId) -> String {
     let n = node.0 + 1;
     format!("10.77.{}.{}", n >> 8, n & 255)
 }
 
-/// Host name of a node, as the operating system accepts it.
-pub fn host_name(fabric: &Fabric, node: NodeId) -> String {
-    let name = &fabric.node(node).name;
+/// Name of a node, as the operating system accepts it: `h0-gpu2` for the place `h0 gpu2`.
+pub fn node_name(fabric: &Fabric, node: NodeId) -> String {
+    accepted(&fabric.node(node).name.replace(' ', "-"), node)
+}
+
+/// Host name in a node's namespace: the host's, if it is described.
+pub fn host_name(fabric: &Fabric, seats: &Seats, node: NodeId) -> String {
+    let home = seats.home(node);
+    if home.places.len() > 1 || home.ports.len() > 1 {
+        return accepted(&fabric.node(node).host, home.ports[0]);
+    }
+    node_name(fabric, node)
+}
+
+fn accepted(name: &str, node: NodeId) -> String {
     let valid = name.len() < 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     if valid {
-        name.clone()
+        name.to_owned()
     } else {
         format!("n{node}")
     }
@@ -85,10 +129,13 @@ pub struct Plan {
 impl Plan {
     /// The plan of a whole fabric.
     pub fn of(fabric: &Fabric, routing: &Routing, naming: &Naming) -> Result<Self> {
-        let count = fabric.routers().len() + fabric.nodes().len();
+        seats::check(fabric)?;
+        let homes = naming.seats.homes();
+        let count = fabric.network_routers() + homes.len();
         if count > MAX_PLACES {
-            refuse!("lab: found {count} routers and nodes, expected at most {MAX_PLACES}");
+            refuse!("lab: found {count} routers and hosts, expected at most {MAX_PLACES}");
         }
+        let routing = routing.network();
         if !(routing.is_single_path() && routing.is_destination_based()) {
             refuse!(
                 "lab: found routing '{}', expected one path a pair that depends on the destination alone\n\
@@ -97,8 +144,8 @@ impl Plan {
             );
         }
         let mut plan = Self {
-            places: (fabric.router_ids().map(|r| naming.router(r)))
-                .chain(fabric.node_ids().map(|n| naming.node(n)))
+            places: (Naming::routers(fabric).map(|r| naming.router(r)))
+                .chain(homes.iter().map(|h| naming.node(h.ports[0])))
                 .collect(),
             ..Self::default()
         };
@@ -109,7 +156,7 @@ impl Plan {
     }
 
     fn add_cables(&mut self, fabric: &Fabric, naming: &Naming) -> Result<()> {
-        for link in fabric.link_ids() {
+        for link in fabric.link_ids().take(fabric.network_links()) {
             let (End::Router(_), End::Router(_)) = (fabric.link(link).from, fabric.link(link).to)
             else {
                 continue;
@@ -125,11 +172,11 @@ impl Plan {
                 self.cable(fabric, naming, [link, back], &ends);
             }
         }
-        for node in fabric.node_ids() {
+        for node in fabric.node_ids().take(fabric.network_nodes()) {
             let n = fabric.node(node);
             // Hosts that share one link on the real router have one each here, of the same capacity.
             let ends = [
-                Some((naming.node(node), "eth0".to_owned())),
+                Some((naming.node(node), naming.seats.interface(node))),
                 Some((naming.router(n.router), format!("n{node}"))),
             ];
             self.cable(fabric, naming, [n.inject, n.eject], &ends);
@@ -174,13 +221,9 @@ impl Plan {
     }
 
     fn add_hosts(&mut self, fabric: &Fabric, naming: &Naming) {
-        for node in fabric.node_ids() {
-            let ip = self.ip.entry(naming.node(node)).or_default();
-            let _ = writeln!(
-                ip,
-                "addr add {}/32 dev eth0\nroute add default dev eth0",
-                address(node)
-            );
+        for home in naming.seats.homes() {
+            let ip = self.ip.entry(naming.node(home.ports[0])).or_default();
+            ip.push_str(&naming.seats.addresses_and_routes(fabric, home));
         }
     }
 
@@ -195,19 +238,21 @@ impl Plan {
 /// All static routes: namespace of the router, and `ADDRESS/32 dev INTERFACE`.
 pub fn routes(fabric: &Fabric, routing: &Routing, naming: &Naming) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for router in fabric.router_ids() {
-        for node in fabric.node_ids() {
-            let interface = if fabric.node(node).router == router {
-                format!("n{node}")
+    let (network, routing) = (fabric.network(), routing.network());
+    for router in Naming::routers(fabric) {
+        for place in fabric.places() {
+            let port = naming.seats.port(place);
+            let interface = if fabric.node(port).router == router {
+                format!("n{port}")
             } else {
-                match routing.next_link(fabric, router, node) {
+                match routing.next_link(&network, router, port) {
                     Ok(link) => format!("l{link}"),
                     Err(_) => continue,
                 }
             };
             all.push((
                 naming.router(router),
-                format!("{}/32 dev {interface}", address(node)),
+                format!("{}/32 dev {interface}", address(place)),
             ));
         }
     }
@@ -255,10 +300,7 @@ mod tests {
     #[test]
     fn a_torus_has_a_pair_a_cable_and_a_route_a_router_and_node() {
         let m = spec::machine("torus:2x2x8:nodes=2").unwrap();
-        let naming = Naming {
-            lab: "t".into(),
-            scale: 50e6 / 12.5e9,
-        };
+        let naming = Naming::new("t", 50e6 / 12.5e9, &m.fabric);
         let plan = Plan::of(&m.fabric, &m.routing, &naming).unwrap();
         assert_eq!(plan.places.len(), 32 + 64);
         // 32 routers with two links each way in three dimensions, rings of two joined twice; 64 nodes.

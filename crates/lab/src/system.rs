@@ -170,9 +170,10 @@ pub fn agent_script(lab: &str) -> String {
          # Starts a command on a host of the lab, as ssh would.\n\
          while [ \"${{1#-}}\" != \"$1\" ]; do shift; done\n\
          host=$1; shift\n\
-         place=$(awk -v h=\"$host\" '$1==h || $2==h {{ print $2, $3 }}' {folder}/places)\n\
-         [ -n \"$place\" ] || {{ echo \"lab: no host $host\" >&2; exit 255; }}\n\
-         name=${{place% *}}; place=${{place#* }}\n\
+         found=$(awk -v h=\"$host\" '$1==h || $2==h || $4==h {{ print; exit }}' {folder}/places)\n\
+         [ -n \"$found\" ] || {{ echo \"lab: no host $host\" >&2; exit 255; }}\n\
+         read -r address _ place name interface <<END\n$found\nEND\n\
+         export HOPBYTE_LAB_ADDRESS=$address HOPBYTE_LAB_INTERFACE=$interface\n\
          exec ip netns exec \"$place\" unshare -u -m -i sh -c 'hostname \"$1\"; mount --make-rprivate /; \
          mount --bind {folder}/hosts /etc/hosts; mount -t tmpfs tmpfs /dev/shm; shift; exec sh -c \"$*\"' lab \"$name\" \"$@\"\n"
     )

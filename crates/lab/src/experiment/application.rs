@@ -97,7 +97,7 @@ impl Job {
                 }
             });
         }
-        let naming = place.lab.naming();
+        let naming = place.lab.naming(place.fabric);
         Ok(Self {
             child,
             lines,

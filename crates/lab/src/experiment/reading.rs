@@ -57,7 +57,7 @@ pub fn read(
     all: &Path,
     others: &Path,
 ) -> Result<HashMap<LinkId, Read>> {
-    let (fabric, lab, naming) = (place.fabric, place.lab, place.lab.naming());
+    let (fabric, lab, naming) = (place.fabric, place.lab, place.lab.naming(place.fabric));
     let loads = agents::watch(lab, fabric, window)?;
     let of = |link: &LinkId| own.get(link).copied().unwrap_or(0.0);
     let (mut injected, mut once) = (0.0, 0.0);

@@ -8,7 +8,7 @@ use crate::output::{Answer, Output, Table, count};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use hopbyte_lab::counters::{self, load_lines};
-use hopbyte_lab::{Lab, labs, plan, share, system};
+use hopbyte_lab::{Lab, disturb, labs, plan, share, system};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Actions on labs. All need root (or a user namespace), and check this before they start.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Build a lab: a namespace for every router and node, a shaped link for every cable
+    /// Build a lab: a namespace for every router, node and described host, a shaped link for every cable
     Up(Up),
     /// Take a lab down, with all its processes
     Down(Down),
@@ -72,9 +72,12 @@ pub struct Down {
 pub struct Run {
     #[command(flatten)]
     lab: Named,
-    /// Node of the command (default: the first)
+    /// Node, host or place of the command (default: the first)
     #[arg(long, value_name = "NODE")]
     on: Option<String>,
+    /// Disturbance, measured: noise=PERIOD:DURATION of every processor, or memory=SHARE that streams leave
+    #[arg(long, value_name = "KIND=VALUE")]
+    disturb: Vec<String>,
     /// The command, after `--`
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -177,10 +180,9 @@ fn up(args: &Up, out: &mut Output) -> Result<Answer> {
         rate,
     )?;
     out.talk(format!(
-        "lab '{}': {} routers and {} nodes; take it down with `hopbyte lab down {0}`",
+        "lab '{}': {}; take it down with `hopbyte lab down {0}`",
         lab.name,
-        machine.fabric.routers().len(),
-        machine.fabric.nodes().len()
+        hopbyte_lab::plan::size(&machine.fabric)
     ));
     if out.json {
         out.object(&lab)?;
@@ -193,10 +195,12 @@ fn run_inside(args: &Run) -> Result<Answer> {
     let lab = Lab::open(&args.lab.name)?;
     let machine = lab.machine()?;
     let node = match &args.on {
-        Some(name) => machine.fabric.find_node(name)?,
-        None => hopbyte_fabric::NodeId(0),
+        Some(name) => Lab::place(&machine.fabric, name)?,
+        None => machine.fabric.places()[0],
     };
-    match lab.run(&machine.fabric, node, &args.command)? {
+    let command = disturb::command(&args.disturb, &args.command)?;
+    let status = lab.run(&machine.fabric, node, &command)?;
+    match disturb::status(&args.disturb, status)? {
         0 => Ok(Answer::Yes),
         1 => Ok(Answer::No),
         code => bail!("the command ended with status {code}"),
@@ -263,7 +267,7 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
     let lab = Lab::open(&args.lab.name)?;
     let fabric = lab.machine()?.fabric;
     let loads = counters::watch(&lab, &fabric, Duration::from_secs_f64(args.interval))?;
-    let naming = lab.naming();
+    let naming = lab.naming(&fabric);
     let mut rows: Vec<LabLinkRow> = loads
         .iter()
         .map(|(&link, load)| LabLinkRow {

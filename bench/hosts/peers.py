@@ -1,13 +1,17 @@
 """Orders of hosts and placements by other programs, run and not imitated.
 
 Their sources are no part of this repository: `--peers FOLDER` has `dlrover/python/…` (`net_topology.py` and what it imports) and
-the cluster toolkit's `sort_nodes.py` (copies of the public files), SharedMap and Mt-KaHyPar come from `pip install chszlablib mtkahypar`.
+the cluster toolkit's `sort_nodes.py` (copies of the public files), SharedMap and Mt-KaHyPar come from
+`pip install chszlablib mtkahypar`, Scotch from `apt-get install scotch`.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -103,6 +107,34 @@ def kahypar(problem: Problem, pairs: Pairs) -> list[int] | None:
     )
     found = graph.partition(context)
     return seated([found.block_id(rank) for rank in range(ranks)], problem)
+
+
+def scotch(problem: Problem, pairs: Pairs) -> list[int] | None:
+    """The host of every rank by Scotch's gmap, onto a tree with distance 1 on a host and 10 beyond."""
+    program = shutil.which("gmap") or shutil.which("scotch_gmap")
+    if program is None:
+        return None
+    ranks = problem.ranks()
+    edges = whole_bytes(pairs)
+    near: list[list[str]] = [[] for _ in range(ranks)]
+    for (a, b), weight in edges.items():
+        near[a].append(f"{weight} {b}")
+        near[b].append(f"{weight} {a}")
+    rows = [f"{len(row)} {' '.join(row)}" for row in near]
+    graph = "\n".join(["0", f"{ranks} {2 * len(edges)}", "0 010", *rows]) + "\n"
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / name for name in ("graph", "target", "map")]
+        files[0].write_text(graph)
+        files[1].write_text(f"tleaf 2 {len(problem.hosts)} 10 {problem.gpus} 1\n")
+        done = subprocess.run([program, "-b0", *map(str, files)], capture_output=True, check=False)
+        if done.returncode != 0:
+            return None
+        lines = files[2].read_text().split("\n")[1 : ranks + 1]
+    host = [0] * ranks
+    for line in lines:
+        rank, leaf = map(int, line.split())
+        host[rank] = leaf // problem.gpus
+    return seated(host, problem)
 
 
 def seated(host: list[int], problem: Problem) -> list[int] | None:

@@ -334,8 +334,10 @@ fn searched(
         Objective::HopBytes | Objective::RouteCost(_) => &requests,
     };
     let in_turn = matches!(problem.objective, Objective::WorstLink) && !problem.turns.is_empty();
+    // Tasks of kept hosts may not move one by one.
+    let descends = in_turn && !problem.keep_hosts;
     let span = Span::begin(options.seconds);
-    let first = if in_turn {
+    let first = if descends {
         turns::before(options)
     } else {
         *options
@@ -372,6 +374,10 @@ fn searched(
         },
     };
     if in_turn {
+        // The search proves optima of all phases at once.
+        (found.optimal, found.free) = (false, false);
+    }
+    if descends {
         let stop = match options.trials {
             Some(_) => flagged,
             None => span.stop(flagged),
@@ -388,12 +394,21 @@ fn searched(
     let improved = found
         .best
         .filter(|(_, cost)| worth(cost, &start_cost, &problem.objective));
-    let verdict = if improved.is_some() {
+    let mut verdict = if improved.is_some() {
         Verdict::Improved
     } else {
         Verdict::NoImprovement
     };
-    let (placement, result) = improved.unwrap_or((start, start_cost.clone()));
+    let (mut placement, mut result) = improved.unwrap_or((start, start_cost.clone()));
+    let searched = options.trials != Some(0) && matches!(problem.objective, Objective::WorstLink);
+    if hosts && searched && kept.is_none() && !flagged.is_set() {
+        let before = placement.clone();
+        (placement, result) =
+            hosts::whole::gather(problem, graph, (placement, result), options.seed, flagged)?;
+        if placement != before {
+            verdict = Verdict::Improved;
+        }
+    }
     let reference = problem.current.unwrap_or(&candidates[0].1);
     let certificate = Certificate {
         objective: match in_turn {

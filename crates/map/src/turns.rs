@@ -56,14 +56,9 @@ pub(crate) fn before(options: &Options) -> Options {
     }
 }
 
-/// Improves the best placement by the times of the phases, if tasks may be placed one by one.
+/// Improves the best placement by the times of the phases; tasks move one by one.
 pub(crate) fn descend(run: &Run<'_>, found: &mut Found, stop: Stop) -> Result<(), MapError> {
-    // The search proves optima of all phases at once.
-    (found.optimal, found.free) = (false, false);
     let problem = run.problem;
-    if problem.keep_hosts {
-        return Ok(());
-    }
     let (start, cost) = match &found.best {
         Some((placement, cost)) => (placement, cost),
         None => (&run.candidates[run.best].1, &run.candidates[run.best].2),
@@ -85,8 +80,8 @@ pub(crate) fn descend(run: &Run<'_>, found: &mut Found, stop: Stop) -> Result<()
 }
 
 /// Loads of one phase.
-struct Part {
-    out: Exchange,
+struct Part<'a> {
+    out: &'a Exchange,
     /// The same messages by receiver.
     back: Exchange,
     bytes: Vec<f64>,
@@ -131,7 +126,7 @@ impl Routes<'_> {
 /// Random swaps and moves of tasks, of which those that raise the time by more than a falling limit are undone.
 struct Descent<'a> {
     routes: Routes<'a>,
-    parts: Vec<Part>,
+    parts: Vec<Part<'a>>,
     /// Seconds of a byte on every link.
     per_byte: Vec<f64>,
     place_of: Vec<u32>,
@@ -163,7 +158,7 @@ impl<'a> Descent<'a> {
             .link_ids()
             .map(|l| 1.0 / problem.live_capacity(l));
         let parts = problem.turns.iter().map(|turn| {
-            let out = turn.loads.as_ref().unwrap_or(&turn.exchange).clone();
+            let out = turn.loads.as_ref().unwrap_or(&turn.exchange);
             let back = out
                 .iter()
                 .map(|(from, m)| (m.to, from, m.bytes, m.messages));
@@ -305,17 +300,15 @@ impl<'a> Descent<'a> {
                 let here = place[task as usize];
                 // Messages between the two are those of the first.
                 let others = |to: u32| task == step.task || to != step.task;
-                for m in part.out.sends(task).iter().filter(|m| others(m.to)) {
-                    let note = |link, share| {
-                        self.changed.push((number, link, sign * m.bytes * share));
-                    };
-                    self.routes.each(here, place[m.to as usize], note)?;
-                }
-                for m in part.back.sends(task).iter().filter(|m| others(m.to)) {
-                    let note = |link, share| {
-                        self.changed.push((number, link, sign * m.bytes * share));
-                    };
-                    self.routes.each(place[m.to as usize], here, note)?;
+                for (messages, out) in [(part.out, true), (&part.back, false)] {
+                    for m in messages.sends(task).iter().filter(|m| others(m.to)) {
+                        let there = place[m.to as usize];
+                        let (a, b) = if out { (here, there) } else { (there, here) };
+                        let note = |link, share| {
+                            self.changed.push((number, link, sign * m.bytes * share));
+                        };
+                        self.routes.each(a, b, note)?;
+                    }
                 }
             }
         }

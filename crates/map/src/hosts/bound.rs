@@ -4,6 +4,7 @@
 //! partners in its unit the inner links, those to others the ports that the rule gives a pair. Bytes that must leave
 //! units share the ports of the allocated hosts, and the links between the switches of the network.
 
+use super::apart;
 use crate::bound::{Bound, Cells, leaving};
 use crate::evaluate::is_network;
 use crate::graph::{Edge, Graph};
@@ -11,7 +12,7 @@ use crate::problem::Problem;
 use crate::spectral::Spectrum;
 use hopbyte_fabric::hosts::{Inside, PortRule};
 use hopbyte_fabric::{End, NodeId, RouterId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Endpoints of the network by unit (or node without an inside), with the slots behind them, and a switch for each that
 /// stands for all that its endpoints join.
@@ -89,6 +90,11 @@ struct Rates {
     pair: f64,
     /// Over the ports that the bytes of one task use.
     task: f64,
+    /// Over the fastest inner link of a place.
+    inner_link: f64,
+    /// Over all ports of a unit, and of the allocation.
+    unit: f64,
+    ports: f64,
 }
 
 impl Rates {
@@ -97,6 +103,7 @@ impl Rates {
         let fabric = problem.fabric;
         // By node: over the link into the network, and over inner links.
         let mut sums = vec![[0.0f64; 2]; fabric.nodes().len()];
+        let mut inner_link = 0.0f64;
         for node in fabric.node_ids().take(fabric.network_nodes()) {
             let ends = fabric.node(node);
             let link = if arriving { ends.eject } else { ends.inject };
@@ -106,7 +113,9 @@ impl Rates {
         for link in inner {
             let ends = fabric.link(link);
             if let End::Node(node) = if arriving { ends.to } else { ends.from } {
-                sums[node.index()][1] += problem.live_capacity(link);
+                let capacity = problem.live_capacity(link);
+                sums[node.index()][1] += capacity;
+                inner_link = inner_link.max(capacity);
             }
         }
         let most = |of: &dyn Fn(&[f64; 2]) -> f64| {
@@ -133,11 +142,34 @@ impl Rates {
             }
             best
         };
+        let of_unit = |ports: &[NodeId]| -> f64 {
+            // Several endpoints may share a link.
+            let link = |p: &NodeId| match arriving {
+                true => fabric.node(*p).eject,
+                false => fabric.node(*p).inject,
+            };
+            let links: BTreeSet<_> = ports.iter().map(link).collect();
+            links.into_iter().map(|l| problem.live_capacity(l)).sum()
+        };
         Self {
             all: most(&|s| s[0] + s[1]),
             inner: most(&|s| s[1]),
             pair: ports(striped),
             task: ports(many),
+            inner_link,
+            unit: sides.ports.iter().map(|p| of_unit(p)).fold(0.0, f64::max),
+            ports: of_unit(&sides.ports.concat()),
+        }
+    }
+
+    /// Those that tell which tasks share a unit.
+    fn of_parts(&self) -> apart::Rates {
+        apart::Rates {
+            inner: self.inner,
+            pair: self.pair,
+            task: self.task,
+            unit: self.unit,
+            all: self.ports,
         }
     }
 
@@ -147,6 +179,9 @@ impl Rates {
         // Partners on the same place cross no link.
         let kept = bytes.len().min(place.saturating_sub(1));
         let bytes = &bytes[kept..];
+        // A pair's bytes have one way inside.
+        let pair = bytes.first().copied().unwrap_or(0.0);
+        let pair = ratio(pair, self.pair.max(self.inner_link));
         let all: f64 = bytes.iter().sum();
         let keep = bytes.len().min(unit.saturating_sub(1 + kept));
         let (mut least, mut staying) = (f64::INFINITY, 0.0);
@@ -159,6 +194,7 @@ impl Rates {
         }
         let beyond: f64 = bytes[keep..].iter().sum();
         least
+            .max(pair)
             .max(ratio(all, self.all))
             .max(ratio(beyond, self.task))
     }
@@ -225,34 +261,24 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
     let places = problem.allocation.nodes().iter().map(|n| n.1 as usize);
     let place = places.max().unwrap_or(0);
     let unit = sides.rooms.iter().copied().max().unwrap_or(0);
-    let mut worst = 0.0f64;
-    for arriving in [false, true] {
-        let rates = Rates::of(problem, &sides, arriving);
+    let sorts = [false, true].map(|arriving| Rates::of(problem, &sides, arriving));
+    let offer = apart::Offer {
+        rooms: &sides.rooms,
+        place,
+        rates: [sorts[0].of_parts(), sorts[1].of_parts()],
+    };
+    let finite = |time: f64| if time.is_finite() { time } else { 0.0 };
+    let mut worst = finite(apart::least(flows, &offer));
+    for (rates, arriving) in sorts.iter().zip([false, true]) {
         let mut bytes: Vec<f64> = Vec::new();
         for task in 0..flows.units() as u32 {
             bytes.clear();
             let of = |e: &Edge| f64::from(if arriving { e.back } else { e.out });
             bytes.extend(flows.edges(task).iter().map(of));
             bytes.sort_unstable_by(|a, b| b.total_cmp(a));
-            let time = rates.least(&bytes, (place, unit));
-            worst = worst.max(if time.is_finite() { time } else { 0.0 });
+            worst = worst.max(finite(rates.least(&bytes, (place, unit))));
         }
-    }
-    let finite = |time: f64| if time.is_finite() { time } else { 0.0 };
-    for arriving in [false, true] {
-        let mut links: Vec<_> = sides
-            .ports
-            .iter()
-            .flatten()
-            .map(|&p| match arriving {
-                true => fabric.node(p).eject,
-                false => fabric.node(p).inject,
-            })
-            .collect();
-        links.sort_unstable();
-        links.dedup();
-        let all: f64 = links.iter().map(|&l| problem.live_capacity(l)).sum();
-        worst = worst.max(finite(ratio(wire.unit, all)));
+        worst = worst.max(finite(ratio(wire.unit, rates.ports)));
     }
     // Out of joined switches with ports of the allocation, and into them.
     let mut between = [0.0f64; 2];

@@ -4,7 +4,9 @@
 //! places in order, so that the partners of a regular pattern are on the same rail, and the search of single places
 //! starts from there.
 
+mod apart;
 pub(crate) mod bound;
+pub(crate) mod whole;
 
 use crate::engine::{Engine, Recipe};
 use crate::evaluate::{Evaluation, evaluate, pair_costs};

@@ -1,0 +1,244 @@
+//! Groups of tasks that fit into a unit of hosts are put into one, where that costs nothing.
+//!
+//! If some groups must be divided, their bytes are the slowest, and the objective says nothing of the others. Every group
+//! then gets a unit with enough slots that no whole group takes, and the tasks of divided groups change places until the
+//! objective is as good as before; otherwise the placement stays.
+
+use super::apart::parts;
+use crate::evaluate::{Evaluation, evaluate_until};
+use crate::graph::Graph;
+use crate::problem::{MapError, Problem};
+use crate::schedule::Stop;
+use hopbyte_fabric::random::Random;
+use hopbyte_fabric::{Placement, Slot};
+use std::cell::Cell;
+use std::collections::HashMap;
+
+/// Maximum number of tasks, and of evaluations: in all, and for one group in one unit.
+const MOST_TASKS: usize = 2_048;
+const MOST: (usize, usize) = (2_000, 150);
+
+/// Pairs of tasks that all evaluations together count.
+const MOST_PAIRS: usize = 4_000_000;
+
+/// Sizes of flows that form groups, the heaviest ones.
+const LEVELS: usize = 4;
+
+/// Random stream of the exchanges.
+const STREAM: u64 = 1 << 36;
+
+/// Groups of tasks that the heaviest flows join, of at most the size of a unit: large groups first.
+fn levels(graph: &Graph, room: usize) -> Vec<Vec<u32>> {
+    let tasks = 0..graph.units() as u32;
+    let flows = tasks.flat_map(|t| graph.edges(t)).map(|e| e.out);
+    let mut steps: Vec<f32> = flows.filter(|&b| b > 0.0).collect();
+    steps.sort_unstable_by(f32::total_cmp);
+    steps.dedup();
+    let heaviest = &steps[steps.len().saturating_sub(LEVELS)..];
+    let mut levels: Vec<Vec<u32>> = heaviest.iter().map(|&b| parts(graph, b)).collect();
+    levels.dedup();
+    levels.retain(|level| by_group(level).iter().all(|m| m.len() <= room));
+    levels
+}
+
+/// The tasks of every group.
+fn by_group(group_of: &[u32]) -> Vec<Vec<u32>> {
+    let count = group_of.iter().max().map_or(0, |&last| last as usize + 1);
+    let mut members = vec![Vec::new(); count];
+    for (task, &group) in (0..).zip(group_of) {
+        members[group as usize].push(task);
+    }
+    members
+}
+
+/// The search for whole groups.
+struct Gather<'a> {
+    problem: &'a Problem<'a>,
+    /// Group of every task, and its tasks.
+    group_of: Vec<u32>,
+    members: Vec<Vec<u32>>,
+    /// All slots, and the number of the unit of each.
+    slots: Vec<Slot>,
+    unit_of: Vec<u32>,
+    stop: Stop,
+    /// Evaluations that are left.
+    left: Cell<usize>,
+}
+
+/// A placement by the numbers of slots, with its cost.
+struct State {
+    slot_of: Vec<u32>,
+    placement: Placement,
+    cost: Evaluation,
+}
+
+/// The placement with more whole groups and a cost that is no worse.
+pub(crate) fn gather(
+    problem: &Problem<'_>,
+    graph: &Graph,
+    (placement, cost): (Placement, Evaluation),
+    seed: u64,
+    stop: Stop,
+) -> Result<(Placement, Evaluation), MapError> {
+    let Some(inside) = problem.fabric.inside() else {
+        return Ok((placement, cost));
+    };
+    if problem.exchange.tasks() > MOST_TASKS {
+        return Ok((placement, cost));
+    }
+    let slots: Vec<Slot> = problem.allocation.slots().collect();
+    let mut rooms: HashMap<u32, usize> = HashMap::new();
+    // A node without an inside is a unit of its own.
+    let unit = |s: &Slot| inside.unit_of(s.node).unwrap_or(!s.node.0);
+    let unit_of: Vec<u32> = slots.iter().map(unit).collect();
+    unit_of
+        .iter()
+        .for_each(|&u| *rooms.entry(u).or_default() += 1);
+    let room = rooms.values().copied().max().unwrap_or(0);
+    let number: HashMap<Slot, u32> = slots.iter().copied().zip(0..).collect();
+    let slot_of = placement.slots().iter().map(|s| number[s]).collect();
+    let mut search = Gather {
+        problem,
+        group_of: Vec::new(),
+        members: Vec::new(),
+        slots,
+        unit_of,
+        stop,
+        left: Cell::new(MOST.0.min(MOST_PAIRS / (1 + problem.exchange.pairs()))),
+    };
+    let mut state = State {
+        slot_of,
+        placement,
+        cost,
+    };
+    let mut rng = Random::stream(seed, STREAM);
+    for group_of in levels(graph, room) {
+        search.members = by_group(&group_of);
+        search.group_of = group_of;
+        for group in 0..search.members.len() {
+            if !search.is_whole(&state.slot_of, group) {
+                state = search.gathered(state, group, &mut rng)?;
+            }
+        }
+    }
+    Ok((state.placement, state.cost))
+}
+
+impl Gather<'_> {
+    fn unit(&self, slot_of: &[u32], task: u32) -> u32 {
+        self.unit_of[slot_of[task as usize] as usize]
+    }
+
+    fn is_whole(&self, slot_of: &[u32], group: usize) -> bool {
+        let mut units = self.members[group].iter().map(|&t| self.unit(slot_of, t));
+        let first = units.next();
+        units.all(|u| Some(u) == first)
+    }
+
+    /// The state with one more whole group, if a unit has room and the cost allows it.
+    fn gathered(&self, state: State, group: usize, rng: &mut Random) -> Result<State, MapError> {
+        let mut task_at = vec![None; self.slots.len()];
+        for (task, &slot) in (0u32..).zip(&state.slot_of) {
+            task_at[slot as usize] = Some(task);
+        }
+        let whole: Vec<bool> = (0..self.members.len())
+            .map(|g| self.is_whole(&state.slot_of, g) && self.members[g].len() > 1)
+            .collect();
+        // Slots that are free or have tasks of divided groups.
+        let is_open = |slot: &usize| {
+            task_at[*slot].is_none_or(|t| !whole[self.group_of[t as usize] as usize])
+        };
+        let open: Vec<usize> = (0..self.slots.len()).filter(is_open).collect();
+        let own =
+            |slot: usize| task_at[slot].filter(|&t| self.group_of[t as usize] as usize == group);
+        // Room and own tasks by unit.
+        let mut units: HashMap<u32, (usize, usize)> = HashMap::new();
+        for &slot in &open {
+            let unit = units.entry(self.unit_of[slot]).or_default();
+            unit.0 += 1;
+            unit.1 += usize::from(own(slot).is_some());
+        }
+        let size = self.members[group].len();
+        let mut units: Vec<(u32, (usize, usize))> =
+            units.into_iter().filter(|u| u.1.0 >= size).collect();
+        // A unit that is filled leaves others whole; then the one with most of the group.
+        units.sort_unstable_by_key(|&(unit, (room, own))| (room % size, usize::MAX - own, unit));
+        for (unit, _) in units {
+            let mut new = state.slot_of.clone();
+            let mut inner: Vec<usize> = open
+                .iter()
+                .copied()
+                .filter(|&s| self.unit_of[s] == unit)
+                .collect();
+            // Free slots first, then those of others.
+            inner.retain(|&s| own(s).is_none());
+            inner.sort_by_key(|&s| task_at[s].is_some());
+            let outside = self.members[group]
+                .iter()
+                .filter(|&&t| self.unit(&state.slot_of, t) != unit);
+            for (&task, &slot) in outside.zip(&inner) {
+                if let Some(other) = task_at[slot] {
+                    new[other as usize] = new[task as usize];
+                }
+                new[task as usize] = slot as u32;
+            }
+            if let Some(found) = self.settled(&state, new, (group, &open), rng)? {
+                return Ok(found);
+            }
+        }
+        Ok(state)
+    }
+
+    /// A placement with its cost; `None` at the end of the effort.
+    fn state(&self, slot_of: Vec<u32>) -> Result<Option<State>, MapError> {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            return Ok(None);
+        };
+        self.left.set(left);
+        let slots = slot_of.iter().map(|&s| self.slots[s as usize]).collect();
+        let placement = Placement::new(self.problem.fabric, self.problem.allocation, slots)?;
+        let cost = evaluate_until(self.problem, &placement, self.stop)?;
+        Ok(cost.map(|cost| State {
+            slot_of,
+            placement,
+            cost,
+        }))
+    }
+
+    /// Exchanges tasks of divided groups until the cost is no worse than before; `None` if it stays worse.
+    fn settled(
+        &self,
+        before: &State,
+        slot_of: Vec<u32>,
+        (group, open): (usize, &[usize]),
+        rng: &mut Random,
+    ) -> Result<Option<State>, MapError> {
+        let objective = self.problem.objective;
+        let Some(mut best) = self.state(slot_of)? else {
+            return Ok(None);
+        };
+        for _ in 0..MOST.1 {
+            if !before.cost.better_than(&best.cost, &objective) {
+                return Ok(Some(best));
+            }
+            let [a, b] = [0; 2].map(|_| open[rng.below(open.len())] as u32);
+            let mut new = best.slot_of.clone();
+            let mut tasks = Vec::new();
+            for (task, slot) in (0u32..).zip(&mut new) {
+                if *slot == a || *slot == b {
+                    tasks.push(task);
+                    *slot = if *slot == a { b } else { a };
+                }
+            }
+            if a == b || tasks.is_empty() || !self.is_whole(&new, group) {
+                continue;
+            }
+            match self.state(new)? {
+                None => return Ok(None),
+                Some(next) if !best.cost.better_than(&next.cost, &objective) => best = next,
+                Some(_) => {}
+            }
+        }
+        Ok((!before.cost.better_than(&best.cost, &objective)).then_some(best))
+    }
+}

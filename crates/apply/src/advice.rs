@@ -220,7 +220,7 @@ pub(crate) fn pals(layout: &Layout<'_>, _: Option<bool>) -> Advice {
 
 pub(crate) fn node_order(_: &Layout<'_>, _: Option<bool>) -> Advice {
     Advice::new(
-        "torchrun --nnodes=$(wc -l < FILE) --node-rank=$(($(grep -nxF \"$(hostname)\" FILE | cut -d: -f1) - 1)) app.py",
+        "torchrun --nnodes=$(wc -l < FILE) --node_rank=$(($(grep -nxF \"$(hostname)\" FILE | cut -d: -f1) - 1)) app.py",
     )
 }
 

@@ -176,7 +176,7 @@ launchers! {
     },
     Torchrun: "Node ranks and GPUs of every host for torchrun, with the one line to start it" => Syntax {
         effect: "only the same number of neighbouring ranks on every node; keeps the order of GPUs on a host",
-        seen_on: "nowhere: written after torchrun's documentation",
+        seen_on: "PyTorch 1.13 with gloo, on the lab",
         blocks_only: true,
         whole_hosts: true,
         read_back: Some("torchrun"),

@@ -53,11 +53,11 @@ pub(crate) fn torchrun_line(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     let each = layout.most();
     let command = format!(
         "CUDA_VISIBLE_DEVICES=$(awk -v h=\"$(hostname)\" '$1==h{{print $3}}' FILE) torchrun --nnodes={nodes} \
-         --nproc-per-node={each} --node-rank=$(awk -v h=\"$(hostname)\" '$1==h{{print $2}}' FILE) \
-         --master-addr=$(awk '$2==0{{print $1}}' FILE) --master-port=29500 app.py"
+         --nproc_per_node={each} --node_rank=$(awk -v h=\"$(hostname)\" '$1==h{{print $2}}' FILE) \
+         --master_addr=$(awk '$2==0{{print $1}}' FILE) --master_port=29500 app.py"
     );
     Advice::new(command).warn([
-        "give --node-rank as here: a dynamic rendezvous (--rdzv-backend=c10d) sorts hosts by name and ignores this order",
+        "give --node_rank as here: a dynamic rendezvous (--rdzv-backend=c10d) sorts hosts by name and ignores this order",
     ])
 }
 

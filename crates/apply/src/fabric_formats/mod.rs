@@ -47,13 +47,15 @@ pub enum FabricFormat {
     TopographGraph,
     /// Kubernetes nodes with topograph's labels.
     NodeLabels,
+    /// Volcano's HyperNodes: switches, and NVLink domains below them, as a tree of nodes.
+    HyperNodes,
     /// Coordinates of nodes, as read by `topobw --coords` and the preload libraries.
     Coords,
 }
 
 impl FabricFormat {
     /// All formats, in the order of help texts.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Json,
         Self::Binary,
         Self::Dot,
@@ -66,6 +68,7 @@ impl FabricFormat {
         Self::SlurmBlocks,
         Self::TopographGraph,
         Self::NodeLabels,
+        Self::HyperNodes,
         Self::Coords,
     ];
 
@@ -84,6 +87,7 @@ impl FabricFormat {
             Self::SlurmBlocks => "slurm-blocks",
             Self::TopographGraph => "topograph-graph",
             Self::NodeLabels => "node-labels",
+            Self::HyperNodes => "hypernodes",
             Self::Coords => "coords",
         }
     }
@@ -185,6 +189,7 @@ fn write_network(
         FabricFormat::SlurmBlocks => nodes::blocks(fabric, machine),
         FabricFormat::TopographGraph => nodes::topograph(fabric, machine),
         FabricFormat::NodeLabels => nodes::labels(fabric, machine),
+        FabricFormat::HyperNodes => nodes::hypernodes(fabric, machine),
         FabricFormat::Coords => coords::coords(fabric),
     }
 }

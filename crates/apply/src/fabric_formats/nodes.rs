@@ -1,4 +1,4 @@
-//! Positions of nodes in the formats of schedulers: topograph's graph, node labels, blocks of Slurm.
+//! Positions of nodes in the formats of schedulers: topograph's graph, node labels, Volcano's HyperNodes, blocks of Slurm.
 
 use super::slurm::{Switch, folded, tree};
 use super::{FabricFormat, Written, cannot};
@@ -6,7 +6,7 @@ use crate::error::ApplyError;
 use hopbyte_fabric::Fabric;
 use hopbyte_fabric::hash::fnv1a;
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
 /// Longest value of a label.
@@ -123,6 +123,98 @@ pub fn labels(network: &Fabric, fabric: &Fabric) -> Result<Written, ApplyError> 
     })
 }
 
+/// Tier of a group, and its members: type and name.
+type Groups<'a> = BTreeMap<&'a str, (usize, BTreeSet<(&'static str, &'a str)>)>;
+
+/// A list of Volcano's HyperNodes, for `kubectl apply -f`: a group for every switch, lower tiers nearer to the nodes, and
+/// one below it for every domain of several hosts, if there are more than one on the switch.
+pub fn hypernodes(network: &Fabric, fabric: &Fabric) -> Result<Written, ApplyError> {
+    let hosts = hosts(FabricFormat::HyperNodes, network, fabric)?;
+    let mut switches_of: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut domains_on: BTreeMap<&str, BTreeSet<Option<&str>>> = BTreeMap::new();
+    for host in &hosts {
+        let (switch, domain) = (host.layers[0].as_str(), host.domain.as_deref());
+        domains_on.entry(switch).or_default().insert(domain);
+        switches_of
+            .entry(domain.unwrap_or_default())
+            .or_default()
+            .insert(switch);
+    }
+    let own_group = |host: &Host| -> bool {
+        let domain = host.domain.as_deref().unwrap_or_default();
+        host.domain.is_some()
+            && switches_of[domain].len() == 1
+            && domains_on[&*host.layers[0]].len() > 1
+    };
+    let shift = usize::from(hosts.iter().any(own_group));
+    let mut groups = Groups::new();
+    for host in &hosts {
+        let domain = host.domain.as_deref().filter(|_| own_group(host));
+        let switches = (1 + shift..).zip(host.layers.iter().map(String::as_str));
+        let mut member = ("Node", host.name.as_str());
+        for (tier, name) in domain.map(|d| (1, d)).into_iter().chain(switches) {
+            groups
+                .entry(name)
+                .or_insert((tier, BTreeSet::new()))
+                .1
+                .insert(member);
+            member = ("HyperNode", name);
+        }
+    }
+    let object = |name: &str| {
+        if is_object_name(name) {
+            name.to_owned()
+        } else {
+            hash(name)
+        }
+    };
+    let member = |&(kind, name): &(&'static str, &str)| {
+        let name = if kind == "Node" {
+            name.to_owned()
+        } else {
+            object(name)
+        };
+        json!({"type": kind, "selector": {"exactMatch": {"name": name}}})
+    };
+    let item = |(name, (tier, members)): (&&str, &(usize, BTreeSet<_>))| {
+        let members: Vec<_> = members.iter().map(member).collect();
+        json!({
+            "apiVersion": "topology.volcano.sh/v1alpha1",
+            "kind": "HyperNode",
+            "metadata": {"name": object(name)},
+            "spec": {"tier": tier, "members": members},
+        })
+    };
+    let items: Vec<_> = groups.iter().map(item).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let hashed = groups.keys().filter(|name| !is_object_name(name)).count();
+    let split = switches_of
+        .iter()
+        .filter(|(domain, on)| !domain.is_empty() && on.len() > 1);
+    let mut more = String::new();
+    if hashed > 0 {
+        more += &format!("; {hashed} names that Kubernetes refuses are hashes (x and FNV-1a)");
+    }
+    match split.count() {
+        0 => {}
+        n => more += &format!("; domains whose hosts are on several switches too ({n})"),
+    }
+    Ok(Written {
+        bytes: format!("{list:#}\n").into_bytes(),
+        lost: lost(&more),
+    })
+}
+
+/// Whether a text may be the name of an object: a subdomain as in RFC 1123.
+fn is_object_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let part = |p: &str| {
+        let inner = p.chars().all(|c| plain(c) || c == '-');
+        inner && p.starts_with(plain) && p.ends_with(plain)
+    };
+    name.len() <= 253 && name.split('.').all(part)
+}
+
 fn is_label(value: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -177,4 +269,86 @@ pub fn blocks(network: &Fabric, fabric: &Fabric) -> Result<Written, ApplyError> 
         bytes: text.into_bytes(),
         lost: lost("; switches above blocks too"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::spec;
+
+    /// Names, tiers and members of the HyperNodes of a machine.
+    fn groups(machine: &str) -> Vec<(String, u64, Vec<String>)> {
+        let machine = spec::machine(machine).unwrap();
+        let network = machine.fabric.network();
+        let written = hypernodes(&network, &machine.fabric).unwrap();
+        let list: serde_json::Value = serde_json::from_slice(&written.bytes).unwrap();
+        let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
+        let group = |item: &serde_json::Value| {
+            let members = item["spec"]["members"].as_array().unwrap().iter();
+            let name = |m: &serde_json::Value| text(&m["selector"]["exactMatch"]["name"]);
+            (
+                text(&item["metadata"]["name"]),
+                item["spec"]["tier"].as_u64().unwrap(),
+                members.map(name).collect(),
+            )
+        };
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(group)
+            .collect()
+    }
+
+    #[test]
+    fn every_node_is_once_in_a_tree_of_hypernodes() {
+        for (machine, tiers) in [
+            ("fattree:k=4,levels=3", 3),
+            ("fattree:down=36x2,up=1x1,hosts=gb200-nvl72", 2),
+        ] {
+            let groups = groups(machine);
+            let nodes = spec::machine(machine)
+                .unwrap()
+                .fabric
+                .network()
+                .nodes()
+                .len();
+            let mut seen: Vec<&String> = groups.iter().flat_map(|g| &g.2).collect();
+            let all = seen.len();
+            seen.sort();
+            seen.dedup();
+            assert_eq!(seen.len(), all, "{machine}: a member of two groups");
+            let tops = groups.iter().filter(|g| !seen.contains(&&g.0));
+            assert_eq!(
+                tops.map(|g| g.1).collect::<Vec<_>>(),
+                [tiers],
+                "{machine}: {groups:?}"
+            );
+            let inner = groups.iter().filter(|g| seen.contains(&&g.0)).count();
+            let hosts = all - inner;
+            assert!(
+                hosts > 0 && nodes.is_multiple_of(hosts),
+                "{machine}: {hosts} of {nodes}"
+            );
+            // Members of a group are a tier below it, or nodes.
+            for (name, tier, members) in &groups {
+                let below = groups.iter().filter(|g| members.contains(&g.0));
+                assert!(below.clone().all(|g| g.1 < *tier), "{machine}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn object_names_are_those_of_kubernetes() {
+        for (name, fits) in [
+            ("leaf0", true),
+            ("a.b-c", true),
+            ("Leaf", false),
+            ("l2_and", false),
+            ("-a", false),
+            ("", false),
+        ] {
+            assert_eq!(is_object_name(name), fits, "{name}");
+        }
+    }
 }

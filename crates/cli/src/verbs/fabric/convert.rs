@@ -19,7 +19,7 @@ pub struct ConvertArgs {
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Format: json, binary (both hopbyte's own), dot, graphml, slurm-conf, slurm-yaml, simgrid,
-    /// ibnetdiscover, lfts, slurm-blocks, topograph-graph, node-labels, coords
+    /// ibnetdiscover, lfts, slurm-blocks, topograph-graph, node-labels, hypernodes, coords
     #[arg(long, value_name = "FORMAT", required_unless_present = "out")]
     to: Option<FabricFormat>,
     /// Write the routes as forwarding tables, if the machine's routing is a rule

@@ -51,6 +51,7 @@ const PAGES = {
     "--report",
   ],
   machine: ["view", "--fabric", "fattree:k=8,levels=3", "-o"],
+  whole: ["view", "--fabric", "gemini:16x12x24", "-o"],
   large: ["map", "stencil:16x16x8:27", "--fabric", "gemini:16x12x24", "--nodes", "@NODES", "--ranks-per-node", "16", "--trials", "200", "--report"],
 };
 

@@ -9,8 +9,11 @@ import { Selection } from "./selection";
 import { space } from "./space";
 import { LinkTable } from "./table";
 import { Tooltip } from "./tooltip";
+import { Zoom } from "./zoom";
 
 function start(): void {
+  const zoom = new Zoom();
+  for (const figure of document.querySelectorAll<HTMLElement>(".pictures figure")) zoom.add(figure);
   const report = load();
   if (!report) return;
   const selection = new Selection();
@@ -23,7 +26,7 @@ function start(): void {
     if (!view) continue;
     for (const figure of element.querySelectorAll<HTMLElement>("figure[data-side]")) {
       const side = figure.dataset["side"] === "after" ? "after" : "before";
-      if (index) enliven(figure, report, index, (l) => loads(view, side)[l] ?? 0, selection, tip);
+      if (index) enliven(figure, report, index, (l) => loads(view, side)[l] ?? 0, selection, tip, zoom);
     }
     if (element.dataset["view"] === "0") turn = space(element, report, view, selection, tip);
   }

@@ -3,11 +3,15 @@ import { describe } from "./describe";
 import { four, type Four, type Index } from "./places";
 import { lit, type Selection, type Target } from "./selection";
 import type { Tooltip } from "./tooltip";
+import type { Zoom } from "./zoom";
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Limit of links up to which a selection dims the others: painting more takes too long. */
 const MOST_DIMMED = 6000;
+
+/** Maximum distance of the pointer from a stroke, in pixels of the whole picture. */
+const REACH = 7;
 
 /** Connects one drawing to the pointer and the selection. */
 export function enliven(
@@ -17,6 +21,7 @@ export function enliven(
   load: (link: number) => number,
   selection: Selection,
   tip: Tooltip,
+  zoom: Zoom,
 ): void {
   const svg = figure.querySelector<SVGSVGElement>("svg.hb");
   const { places } = report;
@@ -33,7 +38,8 @@ export function enliven(
   const target = (event: MouseEvent): Target | null => {
     const box = svg.getBoundingClientRect();
     const scale = places.width / box.width;
-    return index.at((event.clientX - box.left) * scale, (event.clientY - box.top) * scale, load);
+    const [x, y] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+    return index.at(x, y, load, REACH / zoom.factor);
   };
   svg.addEventListener("pointermove", (event) => {
     const found = target(event);

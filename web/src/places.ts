@@ -3,8 +3,6 @@ import type { Target } from "./selection";
 
 export type Four = [number, number, number, number];
 
-/** Maximum distance of the pointer from a stroke, in pixels of the picture. */
-const REACH = 7;
 /** Distances closer than this count as equal. */
 const CLOSE = 0.3;
 /** Side of the grid cells of the spatial index. */
@@ -46,22 +44,22 @@ export class Index {
   }
 
   /** The link or, if none is within reach, the node or router at a point. */
-  at(x: number, y: number, load: (link: number) => number): Target | null {
-    const link = this.link(x, y, load);
+  at(x: number, y: number, load: (link: number) => number, reach: number): Target | null {
+    const link = this.link(x, y, load, reach);
     return link === null ? this.box(x, y) : { kind: "link", link };
   }
 
   /** The nearest link within reach; of several at one place the most loaded. */
-  private link(x: number, y: number, load: (link: number) => number): number | null {
+  private link(x: number, y: number, load: (link: number) => number, reach: number): number | null {
     let best = -1;
-    let distance = REACH;
+    let distance = reach;
     let value = -1;
     for (const dy of [-CELL, 0, CELL]) {
       for (const dx of [-CELL, 0, CELL]) {
         for (const link of this.cells.get(this.key(x + dx, y + dy)) ?? []) {
           const d = toSegment(x, y, four(this.places.links, link));
           const here = load(link) || 0;
-          if (d < distance - CLOSE || (d <= distance + CLOSE && d <= REACH && here > value)) {
+          if (d < distance - CLOSE || (d <= distance + CLOSE && d <= reach && here > value)) {
             [best, distance, value] = [link, d, here];
           }
         }

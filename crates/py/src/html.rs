@@ -6,21 +6,20 @@ use hopbyte_view::draw::escape;
 pub const ROWS: usize = 20;
 
 /// A table with a caption; text is escaped. Rows beyond [`ROWS`] are counted.
-pub fn table(caption: &str, head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn table<R>(caption: &str, head: &[&str], rows: R) -> String
+where
+    R: IntoIterator<Item = Vec<String>, IntoIter: ExactSizeIterator>,
+{
+    let mut rows = rows.into_iter();
     let cells = |tag: &str, words: &mut dyn Iterator<Item = &str>| -> String {
         let cells = words.map(|w| format!("<{tag}>{}</{tag}>", escape(w)));
         format!("<tr>{}</tr>", cells.collect::<String>())
     };
     let mut body = String::new();
-    let mut more = 0;
-    for (at, row) in rows.into_iter().enumerate() {
-        if at < ROWS {
-            body += &cells("td", &mut row.iter().map(String::as_str));
-        } else {
-            more += 1;
-        }
+    for row in rows.by_ref().take(ROWS) {
+        body += &cells("td", &mut row.iter().map(String::as_str));
     }
-    let rest = match more {
+    let rest = match rows.len() {
         0 => String::new(),
         n => format!("<p>… and {n} more rows</p>"),
     };

@@ -199,3 +199,51 @@ fn names_cannot_end_the_script_or_begin_an_element() {
     assert_eq!(page.matches("</script").count(), 2);
     assert!(!page.contains("<img") && !page.contains("<!--") && !page.contains("<b>0"));
 }
+
+#[test]
+fn hosts_show_places_ports_and_what_stays_inside() {
+    let spec = "fattree:down=2x8,up=1x1,rails=4,link=50,hosts=gh200-quad";
+    let machine = spec::machine(spec).unwrap();
+    let (fabric, routing) = (&machine.fabric, &machine.routing);
+    let pairs = (0..16u32).map(|rank| (rank, rank ^ 1, 1e9, 1));
+    let exchange = Exchange::new(16, pairs).unwrap();
+    let places = fabric.places();
+    let slots = places.iter().map(|&place| (place, 1)).collect();
+    let allocation = Allocation::new(fabric, slots).unwrap();
+    let problem = Problem::new(fabric, routing, &exchange, &allocation);
+    // Partners on two hosts, and on one.
+    let apart = (0..16).map(|rank| places[rank / 2 + 8 * (rank % 2)]);
+    let before = Placement::on_nodes(fabric, &allocation, apart).unwrap();
+    let after = Placement::in_order(&allocation, 16).unwrap();
+    let costs = [&before, &after].map(|p| evaluate(&problem, p).unwrap());
+    let page = html(&ReportInput {
+        title: String::new(),
+        fabric,
+        routing,
+        job: Some(Job {
+            traffic: "pairs".into(),
+            exchange: &exchange,
+            before: Side::new("apart", &problem, &before, &costs[0]),
+            after: Some(Side::new("mapped", &problem, &after, &costs[1])),
+            certificate: None,
+        }),
+        readings: Vec::new(),
+        signs: Signs::default(),
+        readings_source: String::new(),
+        notes: Vec::new(),
+        command: String::new(),
+    });
+    let section = between(&page, "<section id=\"hosts\">", "</section>");
+    assert!(
+        section.contains(
+            "16.0 GB (100 %) stay inside (before 0 B, 0 %); 0 B leave by ports (before 16.0 GB)"
+        ),
+        "{section}"
+    );
+    // Two pictures of four hosts with four places and ports each.
+    assert_eq!(section.matches("4 places, 4 ports").count(), 8);
+    assert_eq!(section.matches(">NVLink</text>").count(), 8);
+    assert_eq!(section.matches("<th scope=\"row\">h").count(), 4);
+    let (page, ..) = report(&stencil().0, &stencil().1, 4);
+    assert!(!page.contains("Inside the hosts"));
+}

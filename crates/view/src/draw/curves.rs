@@ -24,6 +24,8 @@ pub struct Curve {
     pub name: String,
     /// Its points.
     pub points: Vec<CurvePoint>,
+    /// Published values, drawn as diamonds: position and value.
+    pub published: Vec<[f64; 2]>,
 }
 
 /// One pair of axes.
@@ -45,15 +47,16 @@ const WIDTH: f32 = 420.0;
 const HEIGHT: f32 = 280.0;
 const LEFT: f32 = 58.0;
 const TOP: f32 = 64.0;
+const EDGE: f32 = 16.0;
 const BELOW: f32 = 48.0;
 /// Looks of curves: those of kinds of links, distinguished by dashes and marks too.
-const LOOKS: usize = super::svg::KIND_LOOKS;
+const LOOKS: usize = super::PLAIN.len();
 const DASHES: [&str; LOOKS] = ["", "6 2", "2 2", "8 3 2 3", "10 4", "1 3"];
 
 /// A complete SVG file.
 pub fn curves_svg(title: &str, panels: &[Panel], command: &str) -> String {
-    let names = panels.iter().map(|p| p.curves.len()).max().unwrap_or(0);
-    let legend = 18.0 * names.div_ceil(2) as f32;
+    let most = panels.iter().map(|p| p.curves.len()).max().unwrap_or(0);
+    let legend = 18.0 * most.div_ceil(2) as f32;
     let width = LEFT + panels.len().max(1) as f32 * (WIDTH + LEFT);
     let height = TOP + HEIGHT + BELOW + legend + 24.0;
     let mut body = String::new();
@@ -61,8 +64,16 @@ pub fn curves_svg(title: &str, panels: &[Panel], command: &str) -> String {
     for (i, panel) in panels.iter().enumerate() {
         draw(&mut body, panel, LEFT + i as f32 * (WIDTH + LEFT));
     }
-    if let Some(panel) = panels.iter().max_by_key(|p| p.curves.len()) {
-        names_of(&mut body, panel);
+    let same = panels.windows(2).all(|p| names(&p[0]) == names(&p[1]));
+    let named = if same { 1 } else { panels.len() };
+    for (i, panel) in panels.iter().enumerate().take(named) {
+        names_of(&mut body, panel, LEFT + i as f32 * (WIDTH + LEFT));
+    }
+    let mut all = panels.iter().flat_map(|p| &p.curves);
+    if all.any(|c| !c.published.is_empty()) {
+        let (x, y) = (width - EDGE, height - 10.0);
+        diamond(&mut body, 0, [x - 74.0, y - 4.0]);
+        text(&mut body, "t2", x, y, Anchor::End, "published");
     }
     text(
         &mut body,
@@ -82,12 +93,17 @@ pub fn curves_svg(title: &str, panels: &[Panel], command: &str) -> String {
     )
 }
 
-fn names_of(body: &mut String, panel: &Panel) {
+fn names(panel: &Panel) -> Vec<&str> {
+    panel.curves.iter().map(|c| c.name.as_str()).collect()
+}
+
+/// The legend of a panel.
+fn names_of(body: &mut String, panel: &Panel, left: f32) {
     for (i, curve) in panel.curves.iter().enumerate() {
-        let x = LEFT + (i % 2) as f32 * (WIDTH / 2.0 + 20.0);
+        let x = left + (i % 2) as f32 * (WIDTH / 2.0 + 20.0);
         let y = TOP + HEIGHT + BELOW + 18.0 * (i / 2) as f32;
         stroke(body, i, &format!("M{} {}h28", num(x), num(y - 4.0)));
-        let name = super::svg::shorten(&curve.name, 34);
+        let name = super::names::shorten(&curve.name, 30);
         text(body, "t2", x + 36.0, y, Anchor::Start, &name);
     }
 }
@@ -98,6 +114,17 @@ fn stroke(body: &mut String, look: usize, data: &str) {
         body,
         "<g class=\"s\"><path class=\"k{}\" stroke-width=\"2\" stroke-dasharray=\"{dash}\" d=\"{data}\"/></g>",
         look % LOOKS
+    );
+}
+
+/// A published value.
+fn diamond(body: &mut String, look: usize, [x, y]: [f32; 2]) {
+    let _ = writeln!(
+        body,
+        "<g class=\"s\"><path class=\"k{} published\" stroke-width=\"2\" d=\"M{} {}l6 6l-6 6l-6 -6z\"/></g>",
+        look % LOOKS,
+        num(x),
+        num(y - 6.0)
     );
 }
 
@@ -210,7 +237,9 @@ fn short(x: f64) -> String {
 fn draw(body: &mut String, panel: &Panel, left: f32) {
     let points = || panel.curves.iter().flat_map(|c| &c.points);
     let across = Across::of(panel);
-    let (y0, y1) = range(points().flat_map(|p| [p.y, p.low, p.high]), 0.0);
+    let published = panel.curves.iter().flat_map(|c| &c.published);
+    let heights = points().flat_map(|p| [p.y, p.low, p.high]);
+    let (y0, y1) = range(heights.chain(published.map(|p| p[1])), 0.0);
     let y_step = step(y1 - y0);
     let (y0, y1) = (
         (y0 / y_step).floor() * y_step,
@@ -280,6 +309,9 @@ fn draw(body: &mut String, panel: &Panel, left: f32) {
         if !bars.is_empty() {
             stroke(body, 6 * (i / LOOKS) + i % LOOKS, &bars);
         }
+        for &[x, y] in &curve.published {
+            diamond(body, i, [x_at(x) + offset, y_at(y)]);
+        }
     }
 }
 
@@ -298,6 +330,7 @@ mod tests {
         let curve = |name: &str, points: &[CurvePoint]| Curve {
             name: name.into(),
             points: points.into(),
+            published: Vec::new(),
         };
         let panel = Panel {
             x: "factor".into(),
@@ -331,8 +364,21 @@ mod tests {
             curves: vec![curve("a", &[at(0.0, 5.0), at(1.0, 2.0)])],
             ..panel
         };
-        let svg = curves_svg("T", &[factors, bars], "c");
+        let svg = curves_svg("T", &[factors, bars.clone()], "c");
         assert!(svg.contains(">X<") && svg.contains(">4M<") && !svg.contains("NaN"));
+        let mut printed = curve("a", &[at(0.5, 5.0), at(1.0, 2.0)]);
+        printed.published = vec![[1.0, 40.0]];
+        let svg = curves_svg(
+            "T",
+            &[Panel {
+                curves: vec![printed],
+                names: Vec::new(),
+                ..bars.clone()
+            }],
+            "c",
+        );
+        assert_eq!(svg.matches("k0 published").count(), 2);
+        assert!(svg.contains(">40<") && svg.contains(">published<"));
         // No data is a picture too.
         assert!(curves_svg("T", &[], "c").ends_with("</svg>\n"));
     }

@@ -1,5 +1,6 @@
 //! Networks without levels or coordinates: switches placed so that distances on paper follow hops.
 
+use super::names::shorten_all;
 use super::svg::{self, Anchor, Layer};
 use super::{Geometry, Looks, Picture, glyph};
 use hopbyte_fabric::{End, Fabric, RouterId};
@@ -62,9 +63,9 @@ pub fn picture(looks: &Looks, width: f32, height: f32) -> Picture {
         );
     }
     if hop > 38.0 {
-        for r in fabric.router_ids() {
+        let names: Vec<&str> = fabric.routers().iter().map(|r| r.name.as_str()).collect();
+        for (r, name) in fabric.router_ids().zip(shorten_all(&names, 18)) {
             let [x, y] = places[r.index()];
-            let name = svg::shorten(&fabric.router(r).name, 18);
             svg::text(
                 &mut body,
                 "t4 halo",

@@ -1,5 +1,6 @@
 //! Dense networks without levels: traffic as a matrix of routers or of blocks of them.
 
+use super::names::shorten_all;
 use super::svg::{self, Anchor, Layer, Mark};
 use super::{Geometry, Looks, Picture};
 use hopbyte_fabric::{End, LinkId};
@@ -42,11 +43,14 @@ pub fn picture(looks: &Looks, width: f32) -> Picture {
         }
     }
     layer.write(&mut body);
-    for row in 0..rows {
+    let firsts: Vec<&str> = fabric
+        .router_ids()
+        .step_by(block)
+        .map(|r| fabric.router(r).name.as_str())
+        .collect();
+    for (row, name) in shorten_all(&firsts, 20).into_iter().enumerate() {
         let y = top + row as f32 * cell;
-        let first = hopbyte_fabric::RouterId::of(row * block);
         if cell >= 8.0 || row % 10 == 0 {
-            let name = svg::shorten(&fabric.router(first).name, 20);
             svg::text(
                 &mut body,
                 "t4",

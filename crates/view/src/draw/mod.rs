@@ -13,10 +13,13 @@ mod dragonfly;
 mod glyph;
 mod graph;
 mod grid;
+mod hosts;
 mod isometric;
 mod lattice;
 mod loads;
 mod matrix;
+mod mesh;
+mod names;
 mod page;
 mod rings;
 mod signs;
@@ -26,6 +29,7 @@ mod svg;
 
 pub use compare::compare_svg;
 pub use curves::{Curve, CurvePoint, Panel, curves_svg};
+pub use hosts::{HostBox, hosts};
 pub use loads::{CLASSES, LinkLoads, Scale, Unit};
 pub use page::{DrawOptions, fabric_svg, legend};
 pub use signs::{Sign, Signs, sign_sample};
@@ -133,7 +137,13 @@ impl<'a> Looks<'a> {
     }
 }
 
-/// Look of every kind: fastest first, host links inside boards last.
+/// Looks of the kinds that vendors name by a colour (Aries: green, black and blue cables).
+const COLOURED: [(&str, u8); 3] = [("blue", 0), ("green", 2), ("black", svg::BLACK)];
+
+/// Looks that other kinds have, in their order; later kinds repeat them.
+const PLAIN: [u8; 6] = [0, 1, 2, 3, 4, 5];
+
+/// Look of every kind: that of its colour, otherwise fastest first, host links inside boards last.
 fn kind_looks(fabric: &Fabric) -> Vec<u8> {
     let mut fastest = vec![0.0f64; fabric.kinds().len()];
     for link in fabric.links() {
@@ -148,9 +158,16 @@ fn kind_looks(fabric: &Fabric) -> Vec<u8> {
             .then(fastest[b].total_cmp(&fastest[a]))
             .then(a.cmp(&b))
     });
+    let coloured = |kind: usize| {
+        let name = &fabric.kinds()[kind].name;
+        COLOURED.iter().find(|c| c.0 == name).map(|c| c.1)
+    };
+    let taken: Vec<u8> = order.iter().filter_map(|&k| coloured(k)).collect();
+    let mut plain = PLAIN.iter().filter(|l| !taken.contains(l)).cycle();
     let mut looks = vec![0; order.len()];
-    for (look, &kind) in order.iter().enumerate() {
-        looks[kind] = (look % svg::KIND_LOOKS) as u8;
+    for kind in order {
+        let other = || plain.next().copied().unwrap_or_default();
+        looks[kind] = coloured(kind).unwrap_or_else(other);
     }
     looks
 }

@@ -1,5 +1,6 @@
 //! A whole drawing: title, picture, legend, worst links, and its command.
 
+use super::names::{shorten, shorten_all};
 use super::svg::{self, Anchor, Mark};
 use super::{CLASSES, LinkLoads, Looks, Picture, Scale, Signs, badges, isometric, picture, style};
 use hopbyte_fabric::{Fabric, LinkId, NodeId};
@@ -63,7 +64,7 @@ fn title(fabric: &Fabric, options: &DrawOptions) -> String {
     if options.title.is_empty() {
         format!(
             "{} · {} routers, {} nodes",
-            svg::shorten(fabric.source(), 60),
+            shorten(fabric.source(), 60),
             fabric.routers().len(),
             fabric.nodes().len()
         )
@@ -91,7 +92,7 @@ impl Page {
     /// A line of text, truncated to so many characters.
     pub fn line(&mut self, class: &str, x: f32, text: &str, most: usize) {
         self.y += LINE;
-        let text = svg::shorten(text, most);
+        let text = shorten(text, most);
         svg::text(
             &mut self.body,
             class,
@@ -234,7 +235,15 @@ impl Page {
         let Some(loads) = looks.loads else { return };
         let fabric = looks.fabric;
         self.line("tb", x, title, 40);
-        for (rank, &(link, value)) in worst.iter().enumerate() {
+        let name = |&(link, _): &(LinkId, f64)| {
+            let to = fabric.end_name(fabric.link(link).to);
+            let (name, kind) = (fabric.link_name(link), &fabric.kind(link).name);
+            format!("{name} to {to} · {kind}")
+        };
+        let full: Vec<String> = worst.iter().map(name).collect();
+        let full: Vec<&str> = full.iter().map(String::as_str).collect();
+        let names = shorten_all(&full, ((width - 200.0) / 6.3) as usize);
+        for (rank, (&(link, value), name)) in worst.iter().zip(&names).enumerate() {
             self.y += 4.0;
             let y = self.y + LINE / 2.0;
             let left = EDGE + x;
@@ -253,21 +262,7 @@ impl Page {
                 Anchor::End,
                 &loads.text(value),
             );
-            let name = format!(
-                "{} to {} · {}",
-                fabric.link_name(link),
-                fabric.end_name(fabric.link(link).to),
-                fabric.kind(link).name
-            );
-            let room = ((width - 200.0) / 6.3) as usize;
-            svg::text(
-                b,
-                "t2",
-                left + 194.0,
-                y + 4.5,
-                Anchor::Start,
-                &svg::shorten(&name, room),
-            );
+            svg::text(b, "t2", left + 194.0, y + 4.5, Anchor::Start, name);
             self.y += LINE - 2.0;
         }
     }

@@ -1,6 +1,8 @@
 //! Switch trees and other switched fabrics as strips: hosts at the bottom, switches above them by
-//! their distance from the hosts, every cable a pair of strokes.
+//! their distance from the hosts, every cable a pair of strokes, or half a cell where strokes are too many.
 
+use super::mesh::Mesh;
+use super::names::shorten_all;
 use super::svg::{self, Anchor, Layer, Mark, num};
 use super::{Geometry, Looks, Picture, glyph};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
@@ -8,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write;
 
 /// Height of a switch.
-const BOX: f32 = 24.0;
+pub const BOX: f32 = 24.0;
 /// Room between two strips of switches.
 const RISE: f32 = 150.0;
 /// Room for the name of a strip.
@@ -17,6 +19,9 @@ const CAPTION: f32 = 18.0;
 const HOST: [f32; 3] = [20.0, 15.0, 6.0];
 /// Minimum distance of strokes at a switch; below it parallel cables are drawn as one.
 const LEAST_SLOT: f32 = 1.5;
+/// The same for these, below which they are cells, and the number of strokes that can be told apart.
+const LEAST_STROKE: f32 = 1.0;
+const MOST_STROKES: usize = 400;
 
 /// A switch on its strip.
 #[derive(Clone, Copy, Default)]
@@ -36,10 +41,19 @@ pub struct Plan {
 }
 
 /// Strokes that are drawn as one: links of one direction between two switches, or a single link.
-struct Strand {
-    links: Vec<LinkId>,
-    from: RouterId,
-    to: RouterId,
+pub struct Strand {
+    pub links: Vec<LinkId>,
+    pub from: RouterId,
+    pub to: RouterId,
+}
+
+/// All strands, with the places where they meet the switches.
+struct Strands {
+    list: Vec<Strand>,
+    slots: Slots,
+    /// Parallel cables are drawn as one.
+    bundled: bool,
+    mesh: Option<Mesh>,
 }
 
 /// Draws the strips.
@@ -48,9 +62,10 @@ pub fn picture(looks: &Looks, mut plan: Plan) -> Picture {
     let width = plan.width;
     let mut body = String::new();
     let mut captions = String::new();
-    let height = plan.heights(fabric, &mut captions);
+    let strands = Strands::of(&plan, fabric);
+    let height = plan.heights(fabric, strands.mesh.as_ref(), &mut captions);
     let mut geometry = Geometry::empty(fabric);
-    let bundled = strands(looks, &plan, &mut body, &mut geometry);
+    draw(looks, &plan, &strands, &mut geometry).write(&mut body);
     let mut layer = Layer::new(1.0);
     boxes(looks, &plan, &mut body, &mut geometry);
     let job = hosts(looks, &plan, &mut layer, &mut body, &mut geometry);
@@ -62,16 +77,22 @@ pub fn picture(looks: &Looks, mut plan: Plan) -> Picture {
     }
     let mut words = format!(
         "{} switches in {} by their distance from the hosts (level 1 serves hosts); every host is a box with two bars, left \
-         into and right out of the network. Each cable is two strokes, the right-hand one in the way \
-         of the traffic.",
+         into and right out of the network. ",
         fabric.routers().len(),
         match plan.levels.len() {
             1 => "one strip".into(),
             n => format!("{n} strips"),
         }
     );
-    if bundled {
-        words.push_str(" Parallel cables are drawn as one stroke with the load of the worst.");
+    words.push_str(match strands.mesh {
+        None => "Each cable is two strokes, the right-hand one in the way of the traffic.",
+        Some(_) => {
+            "Above every switch is a cell for each switch of the strip above that it has cables to, in their order; \
+             the left half of the cell is the way up, the right half the way down."
+        }
+    });
+    if strands.bundled {
+        words.push_str(" Parallel cables are drawn as one with the load of the worst.");
     }
     Picture {
         width,
@@ -134,7 +155,24 @@ impl Plan {
         within * 2 <= across || across + within == 0
     }
 
-    fn middle(&self, router: RouterId) -> f32 {
+    /// Strip of a switch, from 0 next to the hosts.
+    pub fn level(&self, router: RouterId) -> usize {
+        self.places[router.index()].level
+    }
+
+    /// Number of strips.
+    pub fn levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Box of a switch: x, y, width, height.
+    pub fn square(&self, router: RouterId) -> [f32; 4] {
+        let p = self.places[router.index()];
+        [p.x, p.y, p.w, BOX]
+    }
+
+    /// Middle of a switch.
+    pub fn middle(&self, router: RouterId) -> f32 {
         let p = &self.places[router.index()];
         p.x + p.w / 2.0
     }
@@ -185,7 +223,7 @@ impl Plan {
     }
 
     /// Sets the heights of all strips from the top down, writes their names, returns the full height.
-    fn heights(&mut self, fabric: &Fabric, body: &mut String) -> f32 {
+    fn heights(&mut self, fabric: &Fabric, mesh: Option<&Mesh>, body: &mut String) -> f32 {
         let mut y = 0.0;
         let top = self.levels.len() - 1;
         for level in (0..=top).rev() {
@@ -207,7 +245,10 @@ impl Plan {
                 self.places[r.index()].y = y;
             }
             y += BOX;
-            y += if level > 0 { RISE } else { rows + 6.0 };
+            y += match level {
+                0 => rows + 6.0,
+                _ => mesh.map_or(RISE, |mesh| mesh.rise(level - 1)),
+            };
         }
         let hosts = fabric.nodes().len();
         let name = format!("Hosts · {hosts} endpoints");
@@ -291,19 +332,33 @@ fn demand(fabric: &Fabric, level: &[usize]) -> Vec<f32> {
         .collect()
 }
 
-/// Draws all strokes between switches; true when parallel cables were drawn as one.
-fn strands(looks: &Looks, plan: &Plan, body: &mut String, geometry: &mut Geometry) -> bool {
-    let single = gather(looks.fabric, |link| link.0);
-    let crowded = |slots: &Slots| slots.least < LEAST_SLOT;
-    let slots = Slots::new(plan, &single, looks.fabric);
-    if !crowded(&slots) {
-        draw(looks, plan, &single, &slots, geometry).write(body);
-        return false;
+impl Strands {
+    /// Single cables, parallel ones as one, or cells, as there is room.
+    fn of(plan: &Plan, fabric: &Fabric) -> Self {
+        let single = gather(fabric, |link| link.0);
+        let slots = Slots::new(plan, &single, fabric);
+        let crowded = |list: &[Strand], least: f32, slots: &Slots| {
+            slots.least < least || list.len() > MOST_STROKES
+        };
+        if !crowded(&single, LEAST_SLOT, &slots) {
+            return Self {
+                list: single,
+                slots,
+                bundled: false,
+                mesh: None,
+            };
+        }
+        let list = gather(fabric, |_| u32::MAX);
+        let slots = Slots::new(plan, &list, fabric);
+        let mesh = crowded(&list, LEAST_STROKE, &slots).then(|| Mesh::of(plan, &list));
+        let bundled = list.iter().any(|b| b.links.len() > 1);
+        Self {
+            list,
+            slots,
+            bundled,
+            mesh,
+        }
     }
-    let bundles = gather(looks.fabric, |_| u32::MAX);
-    let slots = Slots::new(plan, &bundles, looks.fabric);
-    draw(looks, plan, &bundles, &slots, geometry).write(body);
-    bundles.iter().any(|b| b.links.len() > 1)
 }
 
 fn gather(fabric: &Fabric, key: impl Fn(LinkId) -> u32) -> Vec<Strand> {
@@ -375,16 +430,15 @@ impl Slots {
     }
 }
 
-fn draw(
-    looks: &Looks,
-    plan: &Plan,
-    strands: &[Strand],
-    slots: &Slots,
-    geometry: &mut Geometry,
-) -> Layer {
+fn draw(looks: &Looks, plan: &Plan, strands: &Strands, geometry: &mut Geometry) -> Layer {
+    let slots = &strands.slots;
     let mut layer = Layer::new((slots.least / 4.0).clamp(0.35, 1.0));
     let barb = (slots.least * 0.9).clamp(0.0, 5.0);
-    for (i, strand) in strands.iter().enumerate() {
+    for (i, strand) in strands.list.iter().enumerate() {
+        let mesh = strands.mesh.as_ref();
+        if mesh.is_some_and(|mesh| mesh.draw(looks, plan, strand, &mut layer, geometry)) {
+            continue;
+        }
         let mark = looks.worst_mark(&strand.links);
         let (a, b) = (
             &plan.places[strand.from.index()],
@@ -428,8 +482,7 @@ fn arc(x1: f32, x2: f32, y: f32, lift: f32) -> String {
 
 fn boxes(looks: &Looks, plan: &Plan, body: &mut String, geometry: &mut Geometry) {
     for router in looks.fabric.router_ids() {
-        let p = plan.places[router.index()];
-        let square = [p.x, p.y, p.w, BOX];
+        let square = plan.square(router);
         geometry.routers[router.index()] = square;
         svg::rect(body, "router", square, 3.0);
     }
@@ -437,19 +490,14 @@ fn boxes(looks: &Looks, plan: &Plan, body: &mut String, geometry: &mut Geometry)
 
 /// Names inside the switches, as far as they fit.
 fn names(fabric: &Fabric, plan: &Plan, body: &mut String) {
-    for router in fabric.router_ids() {
-        let p = plan.places[router.index()];
-        let fits = ((p.w - 8.0) / 6.6) as usize;
-        if fits >= 5 {
-            let name = svg::shorten(&fabric.router(router).name, fits);
-            svg::text(
-                body,
-                "t3",
-                p.x + p.w / 2.0,
-                p.y + 16.0,
-                Anchor::Middle,
-                &name,
-            );
+    for row in &plan.levels {
+        let fits = |&r: &RouterId| ((plan.square(r)[2] - 8.0) / 6.6) as usize;
+        let named: Vec<RouterId> = row.iter().copied().filter(|r| fits(r) >= 5).collect();
+        let full: Vec<&str> = named.iter().map(|&r| &*fabric.router(r).name).collect();
+        let room = named.iter().map(fits).min().unwrap_or(0);
+        for (&router, name) in named.iter().zip(shorten_all(&full, room)) {
+            let [x, y, w, _] = plan.square(router);
+            svg::text(body, "t3", x + w / 2.0, y + 16.0, Anchor::Middle, &name);
         }
     }
 }
@@ -479,7 +527,7 @@ fn hosts(
             } else {
                 place.y - HOST[0] - 4.0 - row
             };
-            let cell = [x, y, pitch - 1.5, HOST[0]];
+            let cell = [x, y, (pitch - 1.5).max(0.5 * pitch), HOST[0]];
             outlines.push_str(&glyph::square(cell));
             if looks.job.contains(&node) {
                 let under = [x, y + cell[3] + 0.6, cell[2], 1.8];
@@ -504,9 +552,10 @@ fn meters(
     geometry: &mut Geometry,
 ) {
     let node = looks.fabric.node(node);
-    let bar = (w - 2.4) / 2.0;
+    let gap = 0.8f32.min(0.1 * w);
+    let bar = (w - 3.0 * gap) / 2.0;
     for (column, link) in [node.inject, node.eject].into_iter().enumerate() {
-        let left = x + 0.8 + column as f32 * (bar + 0.8);
+        let left = x + gap + column as f32 * (bar + gap);
         let mark = looks.mark(link);
         if !matches!(mark, Mark::Kind(_)) {
             layer.meter(mark, [left, y + 1.0, bar, h - 2.0]);

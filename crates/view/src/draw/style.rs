@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 /// CSS class, colour on light ground, colour on dark ground.
-const MARKS: [(&str, &str, &str); 14] = [
+const MARKS: [(&str, &str, &str); 15] = [
     ("u", "#8b949e", "#7d8792"),
     ("z", "#ccd3da", "#3b444e"),
     ("l1", "#9fb4ca", "#4f6a88"),
@@ -23,6 +23,7 @@ const MARKS: [(&str, &str, &str); 14] = [
     ("k3", "#b0558a", "#e59cc7"),
     ("k4", "#7a6200", "#e6d84a"),
     ("k5", "#5b5bd6", "#a9b1ff"),
+    ("k6", "#3a424b", "#c9d1d9"),
 ];
 
 /// Load classes of quantities without an absolute scale: one hue, which judges nothing.

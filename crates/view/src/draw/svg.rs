@@ -17,8 +17,10 @@ pub enum Mark {
     Down,
 }
 
-/// Kinds distinguished when no load is drawn; later ones repeat the looks.
-pub const KIND_LOOKS: usize = 6;
+/// Looks of kinds when no load is drawn.
+const KIND_LOOKS: usize = 7;
+/// Look of kinds that are called black.
+pub const BLACK: u8 = 6;
 const MARKS: usize = 3 + KIND_LOOKS + super::loads::CLASSES;
 
 impl Mark {
@@ -76,6 +78,7 @@ impl Mark {
             Self::Kind(3) => Some([1.6, 1.2]),
             Self::Kind(4) => Some([8.0, 3.0]),
             Self::Kind(5) => Some([4.0, 3.0]),
+            Self::Kind(6) => Some([9.0, 1.2]),
             _ => None,
         }
     }
@@ -268,19 +271,6 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Truncates to at most `most` characters by omitting the middle.
-pub fn shorten(text: &str, most: usize) -> String {
-    let count = text.chars().count();
-    if count <= most || most < 3 {
-        return text.into();
-    }
-    let head = most / 2;
-    let tail = most - head - 1;
-    let start: String = text.chars().take(head).collect();
-    let end: String = text.chars().skip(count - tail).collect();
-    format!("{start}…{end}")
-}
-
 /// A coordinate with at most one decimal.
 pub fn num(value: f32) -> String {
     trim(&format!("{value:.1}"))
@@ -313,8 +303,6 @@ mod tests {
             escape("a<b>&\"'\u{1}\n"),
             "a&lt;b&gt;&amp;&quot;&#39;\u{fffd}\u{fffd}"
         );
-        assert_eq!(shorten("abcdefghij", 5), "ab…ij");
-        assert_eq!(shorten("äöü", 5), "äöü");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub fn figure_svg(row: &Row, figure: &Drawn) -> String {
             .map(|curve| Curve {
                 name: curve.name.clone(),
                 points: curve.points.iter().map(point).collect(),
+                published: curve.published.clone(),
             })
             .collect(),
     });

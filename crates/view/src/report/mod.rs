@@ -8,6 +8,7 @@ mod charts;
 pub mod data;
 mod figure;
 mod flows;
+mod hosts;
 mod mapping;
 pub(crate) mod markup;
 pub mod page;

@@ -1,10 +1,11 @@
 //! The page around the pictures, as data for the templates.
 
+use super::hosts::HostsPart;
 use super::markup::rendered;
 use super::placement::Ranks;
 use super::section::{capital, machine, pictures};
 use super::view::{NUMBERED, View};
-use super::{Job, ReportInput, charts, data, placement, words};
+use super::{Job, ReportInput, charts, data, hosts, placement, words};
 use crate::draw::{LinkLoads, sheet};
 use askama::Template;
 use hopbyte_fabric::LinkId;
@@ -34,6 +35,7 @@ struct Page<'a> {
     of_job: bool,
     cards: Vec<Card>,
     pictures: String,
+    hosts: Option<HostsPart>,
     links: Option<LinksTable>,
     spread: Option<Spread<'a>>,
     ranks: Option<placement::RanksTable>,
@@ -123,6 +125,9 @@ pub fn html(input: &ReportInput<'_>, live: bool) -> String {
         of_job: input.job.is_some(),
         cards: input.job.as_ref().map_or(Vec::new(), cards),
         pictures,
+        hosts: views
+            .first()
+            .and_then(|view| hosts::part(input, view, &job_nodes)),
         links: (!views.is_empty()).then(|| links(input, &views, listed)),
         spread: views.first().map(|view| Spread {
             name: view.name,

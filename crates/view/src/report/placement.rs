@@ -12,7 +12,7 @@ const SINGLE: usize = 64;
 const ALL_SINGLE: usize = 8192;
 
 /// Ranks by node.
-fn by_node(placement: &Placement) -> BTreeMap<NodeId, Vec<u32>> {
+pub fn by_node(placement: &Placement) -> BTreeMap<NodeId, Vec<u32>> {
     let mut nodes: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
     for rank in 0..placement.tasks() as u32 {
         nodes.entry(placement.node(rank)).or_default().push(rank);

@@ -23,6 +23,11 @@ pub fn change(before: f64, after: f64) -> String {
     format!("{}{size} %", if percent < 0.0 { '−' } else { '+' })
 }
 
+/// A share in per cent.
+pub fn percent(share: f64) -> String {
+    format!("{} %", significant(100.0 * share, 3))
+}
+
 /// A time with its unit.
 pub fn time(seconds: f64) -> String {
     LinkLoads::new("", Unit::Seconds, Vec::new()).text(seconds)

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Variables never move, since tools may hold their names: pointers to them are in a list that grows. */
 static struct variable **variables;
 static int variable_count;
+static void *names; /* the same as a tree by name: a machine has a million links */
 static struct hopbyte_gm *source;
 static uint32_t sources; /* states so far: totals of another one do not continue these */
 
@@ -74,24 +76,43 @@ static struct variable *variable_make(const struct hopbyte_gm *gm, int domain, i
     return v;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct variable *)a)->shown.name, ((const struct variable *)b)->shown.name);
+}
+
+static void variable_free(struct variable *v)
+{
+    free((char *)v->shown.name);
+    free((char *)v->shown.text);
+    free(v);
+}
+
+/* Room for one more; doubles it when the count is a power of two. */
+static bool variables_grow(void)
+{
+    if (variable_count & (variable_count - 1))
+        return true;
+    size_t room = variable_count ? 2 * (size_t)variable_count : 1;
+    struct variable **more = realloc(variables, room * sizeof *variables);
+    variables = more ? more : variables;
+    return more;
+}
+
 /* The lock is held. */
 static void variable_offer(struct variable *v)
 {
-    for (int i = 0; i < variable_count; i++)
-        if (strcmp(variables[i]->shown.name, v->shown.name) == 0) {
-            variables[i]->domain = v->domain;
-            variables[i]->cell = v->cell;
-            free((char *)v->shown.name);
-            free((char *)v->shown.text);
-            free(v);
-            return;
-        }
-    struct variable **more = realloc(variables, ((size_t)variable_count + 1) * sizeof *variables);
-    if (!more)
+    struct variable **found = variables_grow() ? tsearch(v, &names, by_name) : NULL;
+    if (found && *found == v) {
+        variables[variable_count] = v;
+        __atomic_store_n(&variable_count, variable_count + 1, __ATOMIC_RELEASE);
         return;
-    variables = more;
-    variables[variable_count] = v;
-    __atomic_store_n(&variable_count, variable_count + 1, __ATOMIC_RELEASE);
+    }
+    if (found) {
+        (*found)->domain = v->domain;
+        (*found)->cell = v->cell;
+    }
+    variable_free(v);
 }
 
 void gm_pvars_add(struct hopbyte_gm *gm)

@@ -1,4 +1,4 @@
-/* abilities [--try spawn | --try notify | --try accept FILE | --try connect FILE]: what the MPI under this launcher can do, as JSON lines
+/* abilities [--try spawn | --try notify | --try papi | --try accept FILE | --try connect FILE]: what the MPI under this launcher can do, as JSON lines
  * from rank 0. `hopbyte doctor --mpi` runs it. Trials that may hang or abort are runs of their own. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -195,6 +195,61 @@ static int notify_try(const struct hopbyte_world *world) {
     return world->rank == 0 ? answer("notify", all) : HOPBYTE_DONE;
 }
 
+/* Rank 0's messages by PAPI's functions, which are found at run time: PAPI need not be there when this is built. */
+static const char *papi_read(char *library, size_t size, long long *counted) {
+    static const int versions[] = {0x07020000, 0x07010000, 0x07000000, 0x06000000}; /* PAPI_VER_CURRENT of each */
+    void *papi = NULL;
+    int version = 0;
+    for (size_t i = 0; !papi && i < sizeof versions / sizeof *versions; i++) {
+        version = versions[i];
+        snprintf(library, size, "libpapi.so.%d.%d", version >> 24, version >> 16 & 255);
+        papi = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
+    }
+    if (!papi)
+        return "libpapi of PAPI 6 or 7 is not there (Debian: libpapi-dev)";
+    int (*start)(int) = (int (*)(int))dlsym(papi, "PAPI_library_init");
+    int (*create)(int *) = (int (*)(int *))dlsym(papi, "PAPI_create_eventset");
+    int (*add)(int, const char *) = (int (*)(int, const char *))dlsym(papi, "PAPI_add_named_event");
+    int (*begin)(int) = (int (*)(int))dlsym(papi, "PAPI_start");
+    int (*end)(int, long long *) = (int (*)(int, long long *))dlsym(papi, "PAPI_stop");
+    int set = -1; /* PAPI_NULL */
+    if (!start || !create || !add || !begin || !end)
+        return "libpapi lacks a function";
+    if (start(version) != version)
+        return "PAPI_library_init fails";
+    if (create(&set) != 0 || add(set, "sde:::hopbyte::hopbyte_record_messages") != 0)
+        return "PAPI has no event sde:::hopbyte::hopbyte_record_messages (PAPI without its component for software-defined events?)";
+    if (begin(set) != 0)
+        return "PAPI_start fails";
+    MPI_Send(counted, 1, MPI_LONG_LONG, 1, 9, MPI_COMM_WORLD);
+    return end(set, counted) == 0 ? NULL : "PAPI_stop fails";
+}
+
+/* Rank 0 sends one message, and PAPI's count must be one more. */
+static int papi_try(const struct hopbyte_world *world) {
+    long long counted = 0, unused = 0;
+    char library[64] = "", error[160] = "";
+    hopbyte_deadline_set(SECONDS, "PAPI");
+    if (world->rank != 0) {
+        MPI_Recv(&unused, 1, MPI_LONG_LONG, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        return HOPBYTE_DONE;
+    }
+    const char *why = papi_read(library, sizeof library, &counted);
+    if (why) {
+        snprintf(error, sizeof error, "%s", why);
+        if (strcmp(why, "PAPI_stop fails") != 0)
+            MPI_Send(&unused, 1, MPI_LONG_LONG, 1, 9, MPI_COMM_WORLD);
+    } else if (counted != 1)
+        snprintf(error, sizeof error, "one message was counted as %lld", counted);
+    printf("{\"schema\": \"hopbyte.abilities/1\", \"tried\": \"papi\", \"works\": %s, \"found\": ", *error ? "false" : "true");
+    hopbyte_json_text(stdout, library);
+    printf(", \"error\": ");
+    hopbyte_json_text(stdout, error);
+    printf("}\n");
+    fflush(stdout);
+    return *error ? HOPBYTE_NO : HOPBYTE_DONE;
+}
+
 static int accept_try(const char *path) {
     char port[MPI_MAX_PORT_NAME] = "", temporary[4096];
     MPI_Comm client = MPI_COMM_NULL;
@@ -251,11 +306,13 @@ int main(int argc, char **argv) {
         code = spawn_try(argv);
     else if (strcmp(what, "notify") == 0)
         code = notify_try(&world);
+    else if (strcmp(what, "papi") == 0 && world.size > 1)
+        code = papi_try(&world);
     else if (strcmp(what, "accept") == 0 && file)
         code = accept_try(argv[3]);
     else if (strcmp(what, "connect") == 0 && file)
         code = connect_try(argv[3]);
     else
-        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "expected nothing, --try spawn, --try notify, --try accept FILE or --try connect FILE");
+        hopbyte_world_refuse(HOPBYTE_BAD_INPUT, "expected nothing, --try spawn, --try notify, --try papi (two ranks), --try accept FILE or --try connect FILE");
     return hopbyte_world_close(code);
 }

@@ -216,7 +216,7 @@ def doctor(launcher: str, folder: Path) -> list[str]:
     """What doctor says about a launcher, without folders; it leaves no file."""
     told = run_command([str(HOPBYTE), "doctor", "--mpi", launcher], folder, seconds=300).ok().out
     assert not [*folder.iterdir()]
-    return re.sub(r"/[^ =]*/(libhopbyte|hopbyte-)", r"\1", told).splitlines()
+    return re.sub(r"/[^ =:]*/(libhopbyte|hopbyte-)", r"\1", told).splitlines()
 
 
 EXPECTED = {
@@ -226,7 +226,7 @@ EXPECTED = {
     MPICH: {"threads": True, "I/O": True, "windows": True, "ABI": True, "spawn": True, "connect": True, "dpm": True, "lock": False},
     MPICH4: {"spawn": False, "connect": False, "dpm": False, "windows": False, "lock": True},
 }  # fmt: skip
-PARTS = ("launch", "record", "gm", "reorder", "io", "memory", "mpit", "topology", "notify")
+PARTS = ("launch", "record", "gm", "reorder", "io", "memory", "mpit", "topology", "papi", "notify")
 
 
 @pytest.mark.skipif(HOPBYTE is None, reason="no hopbyte binary: make build")

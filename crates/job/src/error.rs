@@ -184,39 +184,22 @@ pub fn told(error: &(dyn StdError + 'static)) -> String {
 
 /// Class of an error: of the first of its causes that has one.
 pub fn class(error: &(dyn StdError + 'static)) -> Class {
-    let known = |cause: &(dyn StdError + 'static)| {
-        let of = |class: Class| Some(class);
-        if let Some(e) = cause.downcast_ref::<JobError>() {
-            return of(e.class());
-        }
-        if let Some(e) = cause.downcast_ref::<InputError>() {
-            return of(e.class);
-        }
-        if let Some(e) = cause.downcast_ref::<FabricError>() {
-            return of(e.class());
-        }
-        if let Some(e) = cause.downcast_ref::<ObserveError>() {
-            return of(e.class());
-        }
-        if let Some(e) = cause.downcast_ref::<OracleError>() {
-            return of(e.class());
-        }
-        if let Some(e) = cause.downcast_ref::<ModelError>() {
-            return of(e.class());
-        }
-        if let Some(e) = cause.downcast_ref::<MapError>() {
-            return of(e.class());
-        }
-        if let Some(e) = cause.downcast_ref::<ApplyError>() {
-            return of(e.class());
-        }
-        if let Some(e) = cause.downcast_ref::<io::Error>() {
-            return of(system_class(e.kind()));
-        }
-        if cause.is::<serde_json::Error>() {
-            return of(Class::Content);
-        }
-        cause.is::<Lacking>().then_some(Class::Lacking)
+    type Cause<'a> = &'a (dyn StdError + 'static);
+    fn of<E: StdError + 'static>(cause: Cause<'_>, class: impl Fn(&E) -> Class) -> Option<Class> {
+        cause.downcast_ref::<E>().map(class)
+    }
+    let known = |cause| {
+        of(cause, JobError::class)
+            .or_else(|| of(cause, |e: &InputError| e.class))
+            .or_else(|| of(cause, FabricError::class))
+            .or_else(|| of(cause, ObserveError::class))
+            .or_else(|| of(cause, OracleError::class))
+            .or_else(|| of(cause, ModelError::class))
+            .or_else(|| of(cause, MapError::class))
+            .or_else(|| of(cause, ApplyError::class))
+            .or_else(|| of(cause, |e: &io::Error| system_class(e.kind())))
+            .or_else(|| of(cause, |_: &serde_json::Error| Class::Content))
+            .or_else(|| of(cause, |_: &Lacking| Class::Lacking))
     };
     causes(error)
         .find_map(known)

@@ -2,7 +2,7 @@
 #   make demo      the whole loop on real input in a minute; for your own set FABRIC= TRAFFIC= (below)
 #   make test      all tests of CI
 #   make test-full  what is too long for every change: every algorithm and refusal on one to nine PEs, kinds of memory
-#                  in a virtual machine with three NUMA nodes
+#                  in a virtual machine with three NUMA nodes; test-lab-full: collectives on railed hosts, torchrun
 #   make test-mpi  the preload libraries and the probes under Open MPI and MPICH, ten more minutes
 #   make lint      formatting, lints, the project's rules, API documentation without warnings
 #   make build     the release binary, target/release/hopbyte
@@ -17,7 +17,7 @@
 #                  flows beside SimGrid; bench-map: the mapper
 #                  beside Scotch, Zoltan2, TreeMatch, KaHIP and Mt-KaHyPar, into bench/results/map.json;
 #                  bench-hosts: training plans on hosts with GPUs, into bench/results/hosts.json;
-#                  bench-runtime: figures of paper 004 on this machine, into bench/results/runtime.json and the book
+#                  bench-runtime: figures of paper 004 on this machine (ROUNDS=3), into bench/results/runtime.json and the book
 #   make fuzz      every reader and server against malformed input, FUZZ_SECONDS each; fuzz-nightly: all of them for
 #                  an hour together, with their corpora minimised and their executions counted
 # Needs a Rust toolchain (rustup), Python 3.11, a C compiler and make. Other missing programs are
@@ -64,7 +64,7 @@ programs:
 
 # Cheap checks first; every runner keeps its usual output. Line tables would make a cold build half as long again.
 test: export CARGO_PROFILE_DEV_DEBUG = 0
-test: lint test-rust test-capi test-loop test-simgrid test-formats test-infiniband test-lab test-slurm test-collect test-web test-python
+test: lint test-rust test-capi test-loop test-simgrid test-formats test-infiniband test-lab test-sanitize test-slurm test-collect test-web test-python
 
 # Some 400 runs under Open MPI and MPICH: ten more minutes, hence separate from `make test`.
 test-mpi: test-mpi-preload test-probes
@@ -94,6 +94,11 @@ faults:
 	HOPBYTE_FAULTS=all $(CARGO) test --locked -p hopbyte-collect --test faults -- --nocapture
 
 # The folders of other languages have their own Makefile with `deps` and `test`.
+# The preload libraries under the address, undefined-behaviour and thread sanitizers; libhopbyte's are in test-capi.
+.PHONY: test-sanitize
+test-sanitize:
+	$(MAKE) -C mpi test-sanitize
+
 test-mpi-preload:
 	$(MAKE) -C mpi deps && $(MAKE) -C mpi test
 test-probes:
@@ -150,6 +155,12 @@ mpi:
 	$(MAKE) -s -C probes all
 	$(MAKE) -s -C mpi all
 
+# The cases of test-lab that take minutes: all collectives on hosts with several ports, and a real torchrun.
+.PHONY: test-lab-full
+test-lab-full: programs $(VENV)/bin/python
+	scripts/need.sh ip=iproute2 torchrun=python3-torch && $(VENV)/bin/pip install -q pytest
+	HOPBYTE_LAB_FULL=1 $(VENV)/bin/pytest -q -rs tests/lab/test_hosts.py tests/lab/test_torchrun.py
+
 # A real Slurm on this machine, controller and node daemons, runs hopbyte's files for it; needs root.
 test-slurm: programs $(VENV)/bin/python
 	scripts/need.sh /usr/sbin/slurmctld=slurm-wlm /usr/sbin/slurmd=slurm-wlm && \
@@ -158,9 +169,11 @@ test-slurm: programs $(VENV)/bin/python
 
 # A collector read by real Prometheus, VictoriaMetrics, pandas, DuckDB and polars, and on a real NATS server; missing
 # programs are skipped and listed.
+# These tests mostly wait for ticks, hence workers.
+COLLECT_WORKERS ?= 3
 test-collect: programs $(VENV)/bin/python
-	$(VENV)/bin/pip install -q pytest pandas pyarrow duckdb polars && \
-	  $(VENV)/bin/pytest -q -rs tests/collect
+	$(VENV)/bin/pip install -q pytest pytest-xdist pandas pyarrow duckdb polars && \
+	  $(VENV)/bin/pytest -q -rs -n $(COLLECT_WORKERS) tests/collect
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || scripts/need.sh /usr/share/python-wheels=python3-venv
@@ -284,7 +297,7 @@ bench-map:
 bench-runtime:
 	$(MAKE) -s -C mpi deps
 	scripts/need.sh oshcc=libopenmpi-dev oshrun=openmpi-bin
-	$(PYTHON) bench/runtime/run.py
+	$(PYTHON) bench/runtime/run.py $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-hosts: build
 	$(PYTHON) bench/hosts/run.py --hopbyte $(HOPBYTE)

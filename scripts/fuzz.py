@@ -80,6 +80,7 @@ def fuzz(reader: Path, target: str, seconds: int, longest: int) -> tuple[int, li
         f"-artifact_prefix={artifacts}/",
         bound,
         f"-timeout={longest}",
+        f"-report_slow_units={longest}",
         "-print_final_stats=1",
     )
     stats = dict(re.findall(r"stat::(\w+):\s+(\d+)", text))

@@ -73,6 +73,8 @@ def sweep_on_dask(
     latency: Sequence[float] = (),
     message_rate: Sequence[float] = (),
     cpu: Sequence[float] = (),
+    memory: Sequence[float] = (),
+    interruptions: Sequence[float] = (),
     cross: bool = False,
     trials: int = 1,
     placement: str | None = None,
@@ -90,6 +92,7 @@ def sweep_on_dask(
     """
     texts = [Path(s).read_text(encoding="utf-8") for s in scenarios]
     axes = {"link": link, "injection": injection, "latency": latency, "message_rate": message_rate, "cpu": cpu}
+    axes |= {"memory": memory, "interruptions": interruptions}
     given: dict[str, Any] = {name: ",".join(repr(float(f)) for f in factors) or None for name, factors in axes.items()}
     given |= {"trials": trials, "placement": placement, "noise": noise, "level": level, "cross": cross}
     options = _options(given)

@@ -65,10 +65,23 @@ impl Doors<'_> {
 
     fn bearers(&self, option: &str, file: &Path) -> Result<Bearers> {
         let option = option.to_owned();
-        let load = move |files: &[PathBuf]| bearers(&option, files);
-        let files: Vec<&Path> = std::iter::once(file).chain(self.cluster).collect();
-        Ok(Arc::new(Renewed::read(&files, load)?))
+        renewed(file, self.cluster, move |files| bearers(&option, files))
     }
+}
+
+/// What `load` makes of a file of tokens and the secret of the cluster, read again when one of them changes.
+fn renewed<T>(
+    file: &Path,
+    cluster: Option<&Path>,
+    load: impl Fn(&[PathBuf]) -> io::Result<T> + Send + Sync + 'static,
+) -> Result<Arc<Renewed<T>>> {
+    let files: Vec<&Path> = std::iter::once(file).chain(cluster).collect();
+    Ok(Arc::new(Renewed::read(&files, load)?))
+}
+
+fn refused(option: &str, found: impl AsRef<str>, expected: &str) -> io::Error {
+    let error = InputError::new(option, found, expected);
+    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }
 
 /// The tokens in the first file, none of which is the secret of the cluster in the second.
@@ -78,11 +91,7 @@ fn bearers(option: &str, files: &[PathBuf]) -> io::Result<Vec<String>> {
         let cluster = secret::read(cluster)?;
         if tokens.iter().any(|t| t.as_bytes() == cluster.trim_ascii()) {
             let found = "the secret of --token, which admits agents";
-            let error = InputError::new(option, found, "another one");
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                error.to_string(),
-            ));
+            return Err(refused(option, found, "another one"));
         }
     }
     Ok(tokens)
@@ -108,11 +117,7 @@ pub fn readers(file: Option<&Path>, cluster: Option<&Path>) -> Result<Option<Rea
         let tokens = bearers("--read-token", files)?;
         let tokens = tokens.iter().map(|t| Token::new(t.as_bytes()));
         let tokens: Result<Vec<Token>, _> = tokens.collect();
-        tokens.map_err(|refusal| {
-            let error = InputError::new("--read-token", refusal.to_string(), "tokens");
-            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
-        })
+        tokens.map_err(|refusal| refused("--read-token", refusal.to_string(), "tokens"))
     };
-    let files: Vec<&Path> = std::iter::once(file).chain(cluster).collect();
-    Ok(Some(Arc::new(Renewed::read(&files, load)?)))
+    renewed(file, cluster, load).map(Some)
 }

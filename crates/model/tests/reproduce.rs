@@ -234,7 +234,7 @@ fn figures_have_the_values_of_their_rows() {
     );
     assert!(row("G1").figure().unwrap().is_none());
     let drawn = rows.iter().filter(|r| r.figure.is_some()).count();
-    assert_eq!(drawn, 10);
+    assert_eq!(drawn, 11);
     let mut bent = row("D1").clone();
     bent.figure.as_mut().unwrap().at.clear();
     assert!(

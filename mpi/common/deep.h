@@ -74,6 +74,19 @@ void hopbyte_host_read(char *name, size_t room);
 #define NEXT_AS(prefix, name)                                                                                          \
     HOPBYTE_FOUND(hopbyte_next_find, __typeof__(&P##prefix##_##name), "P" #prefix "_" #name)
 
+/* A pointer to the next PMPI function that finds it at the first call: HOPBYTE_STRAIGHT_CALL(name)(…) compiles to one jump
+ * where NEXT(name)(…) has to save the arguments for the case that it looks the function up. */
+#define HOPBYTE_STRAIGHT(ret, prefix, name, params, arguments)                                                         \
+    static ret hopbyte_##name##_find params;                                                                           \
+    static __typeof__(&hopbyte_##name##_find) hopbyte_##name##_next = hopbyte_##name##_find;                           \
+    __attribute__((noinline, cold)) static ret hopbyte_##name##_find params                                            \
+    {                                                                                                                  \
+        __typeof__(&hopbyte_##name##_find) found_ = NEXT_AS(prefix, name);                                             \
+        __atomic_store_n(&hopbyte_##name##_next, found_, __ATOMIC_RELAXED);                                            \
+        return found_ arguments;                                                                                       \
+    }
+#define HOPBYTE_STRAIGHT_CALL(name) __atomic_load_n(&hopbyte_##name##_next, __ATOMIC_RELAXED)
+
 /* Defines MPI_name and PMPI_name at once. */
 #define HOPBYTE_DEFINE(ret, name, params) HOPBYTE_DEFINE_AS(ret, MPI, name, params)
 #define HOPBYTE_DEFINE_AS(ret, prefix, name, params)                                                                   \

@@ -56,6 +56,21 @@ class Function:
         lines = [f"{self.returns} {name}{self.declaration};\n" for name in names]
         return f"{''.join(lines)}HOPBYTE_DEFINE_NEWER{what}\n{body}"
 
+    def definition_if(self, concerned: str, body: str) -> str:
+        """Its definition with `body` for calls of which the C expression `concerned` is true. The others take one jump,
+        without a stack frame: programs that use nothing of a tool do not become slower by it."""
+        own, here = f"{self.prefix}_{self.name}", f"hopbyte_{self.name}"
+        names = [] if self.declared else [f"{self.returns} P{own}{self.declaration};\n"]
+        return f"""{"".join(names)}HOPBYTE_STRAIGHT({self.returns}, {self.prefix}, {self.name}, {self.declaration}, {self.call()})
+__attribute__((noinline)) static {self.returns} {here}_concerned{self.declaration}
+{body}
+""" + self.definition(f"""{{
+    if (__builtin_expect({concerned}, 0))
+        return {here}_concerned{self.call()};
+    return HOPBYTE_STRAIGHT_CALL({self.name}){self.call()};
+}}
+""")
+
     @property
     def next(self) -> str:
         """An expression: the library's own function."""

@@ -102,10 +102,8 @@ def inner(function: Function, data: bool) -> str:
     sent = ""
     if bare in SENDS:
         sent = "\n        now->sums.sent += hopbyte_io_bytes((uint64_t)count, datatype);"
-    return function.definition(f"""{{
+    body = f"""{{
     struct hopbyte_io_call *now = hopbyte_io_now;
-    if (__builtin_expect(!now, 1))
-        return {function.next}{function.call()};
     double begun = 0;
     bool outermost = hopbyte_io_inner_begin(now, &begun);
     if (outermost) {{{sent}
@@ -113,8 +111,8 @@ def inner(function: Function, data: bool) -> str:
     int rc = {function.next}{function.call()};
     hopbyte_io_inner_end(now, outermost, {str(data).lower()}, begun);
     return rc;
-}}
-""")
+}}"""
+    return function.definition_if("hopbyte_io_now != NULL", body)
 
 
 def generate(functions: dict[str, Function]) -> str:

@@ -29,7 +29,8 @@ def generate(functions: dict[str, Function]) -> str:
         by_value = {p.name: f"hopbyte_world_of({p.name})" for p in function.parameters if is_communicator(p)}
         if not by_value or function.name in BY_HAND:
             continue
-        parts.append(function.definition(f"{{\n    return {function.next}{function.call(by_value)};\n}}\n"))
+        body = f"{{\n    return {function.next}{function.call(by_value)};\n}}"
+        parts.append(function.definition_if("hopbyte_world.on", body))
     if len(parts) < 100:
         raise SystemExit(
             f"generate: only {len(parts) - 1} functions take a communicator; is the header whole?"

@@ -241,12 +241,26 @@ __attribute__((noinline)) static int alloc_place(MPI_Aint size, MPI_Info info, v
     return MPI_SUCCESS;
 }
 
-HOPBYTE_DEFINE(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void *baseptr))
+HOPBYTE_STRAIGHT(int, MPI, Alloc_mem, (MPI_Aint size, MPI_Info info, void *baseptr), (size, info, baseptr))
+/* The info object of calls that ask for nothing, or no object at all while variables ask for something. */
+#define NO_INFO ((MPI_Info)(intptr_t)-1)
+static MPI_Info info_of_idle = NO_INFO;
+
+__attribute__((noinline)) static int alloc_look(MPI_Aint size, MPI_Info info, void *baseptr)
 {
-    bool idle = __atomic_load_n(&memory_settings.idle, __ATOMIC_ACQUIRE) && info == MPI_INFO_NULL;
-    if (idle || hopbyte_depth || size <= 0)
+    bool idle = __atomic_load_n(&memory_settings.idle, __ATOMIC_ACQUIRE);
+    if (idle)
+        __atomic_store_n(&info_of_idle, MPI_INFO_NULL, __ATOMIC_RELAXED);
+    if ((idle && info == MPI_INFO_NULL) || hopbyte_depth || size <= 0)
         return NEXT(Alloc_mem)(size, info, baseptr);
     return alloc_place(size, info, baseptr);
+}
+
+HOPBYTE_DEFINE(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void *baseptr))
+{
+    if (__builtin_expect(info != __atomic_load_n(&info_of_idle, __ATOMIC_RELAXED), 0))
+        return alloc_look(size, info, baseptr);
+    return HOPBYTE_STRAIGHT_CALL(Alloc_mem)(size, info, baseptr);
 }
 
 __attribute__((noinline)) static int free_placed(void *base)
@@ -267,11 +281,12 @@ __attribute__((noinline)) static int free_placed(void *base)
     return MPI_SUCCESS;
 }
 
+HOPBYTE_STRAIGHT(int, MPI, Free_mem, (void *base), (base))
 HOPBYTE_DEFINE(int, Free_mem, (void *base))
 {
-    if (__builtin_expect(__atomic_load_n(&block_count, __ATOMIC_RELAXED) == 0, 1))
-        return NEXT(Free_mem)(base);
-    return free_placed(base);
+    if (__builtin_expect(__atomic_load_n(&block_count, __ATOMIC_RELAXED) != 0, 0))
+        return free_placed(base);
+    return HOPBYTE_STRAIGHT_CALL(Free_mem)(base);
 }
 
 /* --- windows --- */

@@ -254,6 +254,10 @@ static void library_open(void)
     team_open();
     partition_open();
     hopbyte_shmem.on = true;
+    const char *early = getenv("SHMEM_DMAPP_PUT_NBI");
+    if (hopbyte_shmem.me == 0 && early && strcmp(early, "0") == 0)
+        shmem_say("SHMEM_DMAPP_PUT_NBI=0 is not delivered: a put of this library returns before its data has arrived; call "
+                  "shmem_quiet after it");
     if (flag("HOPBYTE_SHMEM_CALIBRATE"))
         hopbyte_shmem_calibrate();
 }

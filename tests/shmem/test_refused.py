@@ -97,6 +97,14 @@ def test_setting(name: str) -> None:
     assert f'hopbyte shmem: {name}="{value}": {message}' in result.err
 
 
+def test_puts_that_wait_for_arrival_are_not_delivered() -> None:
+    """Cray's variable for the semantics before MPT 7.4: said once, and the job goes on."""
+    program = OMPI.build("refused.c")
+    result = OMPI.run(2, program, "none", environment={"SHMEM_DMAPP_PUT_NBI": "0"}).ok()
+    assert result.err.count("SHMEM_DMAPP_PUT_NBI=0 is not delivered") == 1 and result.out.count("reached") == 2
+    assert "DMAPP" not in OMPI.run(2, program, "none", environment={"SHMEM_DMAPP_PUT_NBI": "1"}).ok().err
+
+
 def test_settings_must_be_equal() -> None:
     """A variable that only one PE has."""
     program = OMPI.build("refused.c")

@@ -396,13 +396,18 @@ def main() -> None:
         general, missing[:] = list(missing), []
         for name in options.figures or FIGURES:
             begun = time.monotonic()
-            results["figures"][name] = measure(name, options.rounds)
+            measured = measure(name, options.rounds)
+            kept = not measured["series"] and bool(results["figures"].get(name, {}).get("series"))
+            if not kept:
+                results["figures"][name] = measured
             results["missing"] = {**results["missing"], "all": general, name: sorted(set(missing))}
             missing.clear()
             results["details"].update(details)
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-            lines = results["figures"][name]["series"]
+            lines = measured["series"]
             print(f"Fig. {name}: {sum(map(len, lines.values()))} points in {time.monotonic() - begun:.0f} s", flush=True)
+            if kept:
+                print(f"  the measurement of {results['figures'][name]['date']} is kept")
             for note in results["missing"][name]:
                 print(f"  not measured: {note}")
     draw(results)

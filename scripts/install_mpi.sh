@@ -5,12 +5,14 @@
 set -e
 prefix=$1
 here=$(dirname "$0")/..
-# For doctor --memory and lab run --disturb; a C compiler is enough.
+# For doctor --memory, lab run --disturb and agent --fabric-wide; a C compiler is enough.
 if command -v gcc >/dev/null; then
   make -s -C "$here/mpi" doctor
   install -D -m 755 "$here/build/mpi/hopbyte-memory" "$prefix/libexec/hopbyte/hopbyte-memory"
-  make -s -C "$here/probes" disturb
-  install -D -m 755 "$here/build/probes/hopbyte-disturb" "$prefix/libexec/hopbyte/hopbyte-disturb"
+  make -s -C "$here/probes" disturb mads
+  for program in disturb mads; do
+    install -D -m 755 "$here/build/probes/hopbyte-$program" "$prefix/libexec/hopbyte/hopbyte-$program"
+  done
 fi
 for part in mpi probes; do
   status=0

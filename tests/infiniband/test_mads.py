@@ -1,4 +1,4 @@
-"""Counters of a whole fabric by the project's own management datagrams: the same as ibqueryerrors, and fit to be read."""
+"""Counters of a whole fabric by the project's own management datagrams, compared with ibqueryerrors."""
 
 from __future__ import annotations
 

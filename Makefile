@@ -214,7 +214,7 @@ sbom:
 # separate from `make test`. Needs root and a Debian mirror.
 test-packaging: deb wheel dist
 	scripts/need.sh debootstrap=debootstrap lintian=lintian rpmspec=rpm /usr/share/modules/init/sh=environment-modules
-	$(VENV)/bin/pip install -q pytest cyclonedx-bom 'cyclonedx-python-lib[json-validation]'
+	$(VENV)/bin/pip install -q pytest cyclonedx-bom 'cyclonedx-python-lib[json-validation]' py-rattler-build
 	$(VENV)/bin/pytest -q -rs tests/packaging
 
 # The same from the folder BUILT, without building, as the test of libhopbyte does.

@@ -202,6 +202,14 @@ def test_recipes_are_well_formed() -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_the_conda_recipe_renders() -> None:
+    """By rattler-build's own library; a build would need the channels."""
+    rattler_build = pytest.importorskip("rattler_build", reason="needs pip's py-rattler-build")
+    recipe = rattler_build.Stage0Recipe.from_file(str(ROOT / "packaging/conda/recipe.yaml"))
+    (variant,) = recipe.render(rattler_build.VariantConfig())
+    assert "package='hopbyte'" in repr(variant)
+
+
 def test_the_module_file_sets_the_paths(tmp_path: Path) -> None:
     start = Path("/usr/share/modules/init/sh")
     if not start.exists():

@@ -48,7 +48,10 @@ static bool expect(const struct mem_machine *m, const struct mem_request *reques
         mem_fail(error, MEM_NO_PAGES, "no free page of %s", mem_page_text(request->page, page));
         return false;
     }
-    return request->page > m->base || mem_room(m, &mask) >= m->base;
+    if (request->page > m->base || mem_room(m, &mask) >= m->base)
+        return true;
+    mem_fail(error, MEM_NO_ROOM, "no free memory, or its size cannot be read");
+    return false;
 }
 
 static bool attempt(struct mem_machine *m, const struct mem_request *request, struct mem_error *error)

@@ -42,6 +42,7 @@ struct mem_machine {
     int count, sizes;
     uint64_t base, transparent; /* transparent: bytes of a transparent huge page; 0: off for private memory */
     bool transparent_shared;
+    bool numa; /* the kernel shows nodes; otherwise node 0 is all memory */
     struct mem_node *nodes;
     struct mem_page_size size[MEM_SIZES_MOST]; /* ascending; the first is the base page */
 };

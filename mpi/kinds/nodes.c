@@ -48,8 +48,10 @@ static uint64_t number_in(const char *text, const char *key)
 
 static void memory_read(const struct mem_machine *m, struct mem_node *node)
 {
-    char text[4096];
-    if (!file_read(m, text, sizeof text, "/sys/devices/system/node/node%d/meminfo", node->id))
+    char text[16384];
+    bool good = m->numa ? file_read(m, text, sizeof text, "/sys/devices/system/node/node%d/meminfo", node->id)
+                        : file_read(m, text, sizeof text, "/proc/meminfo");
+    if (!good)
         return;
     node->total = number_in(text, "MemTotal:") << 10;
     node->free = number_in(text, "MemFree:") << 10;
@@ -178,7 +180,10 @@ static void kinds_decide(struct mem_machine *m)
             snprintf(n->reason, sizeof n->reason, "bandwidth %llu MB/s, %llu MB/s at the slowest node with CPUs", own, other);
         } else if (n->cpus) {
             n->kind = MEM_DDR;
-            snprintf(n->reason, sizeof n->reason, own ? "CPUs, bandwidth %llu MB/s" : "CPUs, no attributes published", own);
+            snprintf(n->reason, sizeof n->reason, own       ? "CPUs, bandwidth %llu MB/s"
+                                                       : m->numa ? "CPUs, no attributes published"
+                                                                 : "all memory: /sys shows no NUMA nodes",
+                     own);
         } else if (usual && own && (own < usual || n->latency > slowest)) {
             n->kind = MEM_CXL;
             snprintf(n->reason, sizeof n->reason, "no CPUs, bandwidth %llu MB/s, %llu MB/s at the slowest node with CPUs", own, other);
@@ -236,9 +241,11 @@ static bool nodes_read(struct mem_machine *m)
     char text[16384];
     struct mem_mask online, cpus = {0}, allowed = {0};
     bool known = false;
+    m->numa = true;
     if (!file_read(m, text, sizeof text, "/sys/devices/system/node/online") || !mem_list_read(text, &online)) {
         memset(&online, 0, sizeof online);
-        mem_mask_add(&online, 0); /* a kernel without NUMA */
+        mem_mask_add(&online, 0); /* a kernel without NUMA, or a container that hides it */
+        m->numa = false;
     }
     if (!file_read(m, text, sizeof text, "/sys/devices/system/node/has_cpu") || !mem_list_read(text, &cpus))
         mem_mask_add(&cpus, 0);
@@ -346,9 +353,11 @@ uint64_t mem_huge_free(const struct mem_machine *machine, uint64_t page, const s
     uint64_t sum = 0;
     for (int i = 0; i < machine->count; i++) {
         int id = machine->nodes[i].id;
-        if (mem_mask_has(mask, id))
+        if (mem_mask_has(mask, id) && machine->numa)
             sum += NUMBER(machine, "/sys/devices/system/node/node%d/hugepages/hugepages-%llukB/free_hugepages", id,
                           (unsigned long long)(page >> 10));
+        else if (mem_mask_has(mask, id))
+            sum += NUMBER(machine, "/sys/kernel/mm/hugepages/hugepages-%llukB/free_hugepages", (unsigned long long)(page >> 10));
     }
     return sum;
 }

@@ -231,6 +231,12 @@ static bool room_check(const struct mem_machine *m, const struct mem_request *re
     return true;
 }
 
+/* After a failure: a kernel without NUMA has one node, and no policies. */
+static bool without_policies(const struct mem_machine *m)
+{
+    return !m->numa && errno == ENOSYS;
+}
+
 /* Policy and population of whole pages. `mask`: nodes, if `bind`. */
 static bool place(const struct mem_machine *m, const struct mem_request *request, const struct mem_mask *mask, bool bind,
                   void *at, size_t bytes, uint64_t page, struct mem_error *error)
@@ -238,7 +244,7 @@ static bool place(const struct mem_machine *m, const struct mem_request *request
     char list[128];
     int mode = request->policy == MEM_INTERLEAVE ? MODE_INTERLEAVE : MODE_PREFERRED_MANY;
     mem_list_text(mask, list, sizeof list);
-    if (bind && policy_set(at, bytes, mode, mask, MOVE_OWN) != 0 && errno != EIO) {
+    if (bind && policy_set(at, bytes, mode, mask, MOVE_OWN) != 0 && errno != EIO && !without_policies(m)) {
         mem_fail(error, MEM_DENIED, "mbind to node %s: %s%s", list, strerror(errno),
                  errno == EPERM || errno == ENOSYS ? " (a container's system call filter?)" : "");
         return false;
@@ -247,7 +253,8 @@ static bool place(const struct mem_machine *m, const struct mem_request *request
         mem_fail(error, MEM_NO_ROOM, "no pages behind %zu bytes: %s", bytes, strerror(errno));
         return false;
     }
-    if (bind && nodes_must(request) && policy_set(at, bytes, MODE_BIND, mask, MOVE_OWN | MOVE_STRICT) != 0) {
+    if (bind && nodes_must(request) && policy_set(at, bytes, MODE_BIND, mask, MOVE_OWN | MOVE_STRICT) != 0 &&
+        !without_policies(m)) {
         mem_fail(error, errno == EIO ? MEM_NO_ROOM : MEM_DENIED, "not all of %zu bytes can be on node %s: %s", bytes, list,
                  errno == EIO ? "too little free memory, or pages that cannot be moved" : strerror(errno));
         return false;

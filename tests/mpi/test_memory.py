@@ -303,3 +303,19 @@ def test_kinds_by_hand(tmp_path: Path) -> None:
     root = capture(tmp_path, {0: {"cpus": True}, 1: {}, 2: {}, 3: {}})
     rows = doctor(root, HOPBYTE_MEMORY_KINDS="HBM=1-2;CXL=3")
     assert [row["kind"] for row in rows if row["row"] == "node"] == ["DDR", "HBM", "HBM", "CXL"]
+
+
+@pytest.mark.parametrize("readable", [True, False], ids=["/proc/meminfo", "nothing"])
+def test_a_host_that_shows_no_nodes(readable: bool, tmp_path: Path) -> None:
+    """A kernel without NUMA, or a container that hides /sys: node 0 is all memory; without a size the answer is no, with a reason."""
+    (tmp_path / "proc").mkdir()
+    if readable:
+        (tmp_path / "proc/meminfo").write_text("MemTotal: 8192 kB\nMemFree: 4096 kB\n" + "Active(file): 8 kB\nInactive(file): 8 kB\n")
+    rows = doctor(tmp_path)
+    node = next(row for row in rows if row["row"] == "node")
+    assert (node["kind"], node["total_bytes"]) == ("DDR", 8192 << 10 if readable else 0)
+    assert node["reason"] == "all memory: /sys shows no NUMA nodes"
+    requests = {row["kind"]: row for row in rows if row["row"] == "request" and row["page_bytes"] == 4096}
+    assert requests["DDR"]["works"] == readable
+    assert readable or "its size cannot be read" in requests["DDR"]["reason"]
+    assert "this host has no HBM" in requests["HBM"]["reason"]

@@ -4,6 +4,7 @@
 #   make test-full  what is too long for every change: every algorithm and refusal on one to nine PEs, kinds of memory
 #                  in a virtual machine with three NUMA nodes; test-lab-full: collectives on railed hosts, torchrun
 #   make test-mpi  the preload libraries and the probes under Open MPI and MPICH, ten more minutes
+#   make blame-faults  hopbyte blame on drawn faults of simulated machines up to 4,608 routers (SEED, ROUNDS, LARGE=no)
 #   make lint      formatting, lints, the project's rules, API documentation without warnings
 #   make build     the release binary, target/release/hopbyte
 #   make install   the binary, libhopbyte, man pages, completions, systemd units and the published experiments below PREFIX
@@ -92,6 +93,14 @@ interrupts:
 faults: export TMPDIR := $(shell test -w /dev/shm && echo /dev/shm || echo /tmp)
 faults:
 	HOPBYTE_FAULTS=all $(CARGO) test --locked -p hopbyte-collect --test faults -- --nocapture
+
+# `hopbyte blame` against faults drawn at random on simulated machines of up to 4,608 routers, and against machines without any.
+# make blame-faults SEED=2 ROUNDS=16; LARGE=no takes four small machines.
+SEED ?= 1
+.PHONY: blame-faults
+blame-faults: build
+	scripts/need.sh gcc=gcc
+	$(PYTHON) bench/blame/run.py --hopbyte $(HOPBYTE) --seed $(SEED) --rounds $(or $(ROUNDS),100) $(if $(filter no,$(LARGE)),--small)
 
 # The folders of other languages have their own Makefile with `deps` and `test`.
 # The preload libraries under the address, undefined-behaviour and thread sanitizers; libhopbyte's are in test-capi.

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from conftest import Site, free_port, require, resident, wait
@@ -160,6 +161,29 @@ def test_a_file_system_without_inodes_is_said_and_survived(site: Site) -> None:
     wait("a copy", lambda: (site.folder / "copied").exists())
     site.stack.close()
     found = [n for n, _ in numbers(site, "kept", "n1")]
+    assert found[:last] == list(range(1, last + 1)), (last, found)
+
+
+def test_a_limit_on_file_sizes_ends_logs_and_loses_nothing(site: Site) -> None:
+    """`ulimit -f`: a log that may not grow is followed by another; refused blocks are sent again and stored once."""
+    command = f"{site.hopbyte} collect --listen 127.0.0.1:{site.collector} --store store --print none"
+    limited = f"ulimit -f 16; exec {command} --period 0.2 --deadline 100"
+    collector = site.start("sh", "-c", limited)
+    site.agent("n1", "--period", "0.2")
+
+    def logs() -> list[Path]:
+        return sorted((site.folder / "store").glob("*.log"))
+
+    wait("a third log", lambda: len(logs()) > 2)
+    at = site.last("n1")["sequence"]
+    wait("acknowledgements", lambda: site.last("n1")["acknowledged"] > at)
+    assert collector.poll() is None
+    last = site.last("n1")["acknowledged"]
+    site.stack.close()
+    # In blocks of 512 or 1,024 bytes, by the shell.
+    assert all(log.stat().st_size <= 16 << 10 for log in logs())
+    assert "File too large" in (site.folder / "log").read_text()
+    found = [n for n, _ in numbers(site, "store", "n1")]
     assert found[:last] == list(range(1, last + 1)), (last, found)
 
 

@@ -1,6 +1,6 @@
 //! Signals to end: the first Ctrl-C ends a search, the second the process; all of them end a job that runs.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -39,4 +39,9 @@ pub fn terminated() -> &'static AtomicBool {
         }
         flag
     })
+}
+
+/// Lets a write beyond a limit on file sizes (`ulimit -f`) fail with an error, as on a full disk.
+pub fn outlive_file_limits() {
+    let _ = register(SIGXFSZ, Arc::default());
 }

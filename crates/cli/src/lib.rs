@@ -19,6 +19,7 @@ use std::ffi::OsString;
 
 /// Runs one command line (program name first) and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    interrupt::outlive_file_limits();
     let arguments = config::standard_input(arguments.into_iter().collect());
     let json = arguments.iter().take_while(|a| *a != "--");
     let json = json.into_iter().any(|a| a == "--json");

@@ -63,6 +63,27 @@ fn replay_reads_round_damage_and_says_it() {
         assert_eq!((done.status.code(), files), (Some(1), 6));
         assert!(stderr(&done).contains(said), "{}", stderr(&done));
     }
+    // A copy counts once; a link to a log that is gone is said.
+    fs::write(first, &whole).unwrap();
+    fs::copy(first, folder.path().join("backup.log")).unwrap();
+    let (done, lines) = replay(folder.path(), &[]);
+    assert_eq!((done.status.code(), lines), (Some(0), 20));
+    assert!(
+        stderr(&done).contains("it is a copy of"),
+        "{}",
+        stderr(&done)
+    );
+    fs::remove_file(folder.path().join("backup.log")).unwrap();
+    let link = folder.path().join("moved.log");
+    std::os::unix::fs::symlink("/nowhere/moved.log", &link).unwrap();
+    let (done, lines) = replay(folder.path(), &[]);
+    assert_eq!((done.status.code(), lines), (Some(1), 20));
+    assert!(
+        stderr(&done).contains("moved.log: left out"),
+        "{}",
+        stderr(&done)
+    );
+    fs::remove_file(link).unwrap();
     // An unreadable log hides no other.
     fs::write(first, b"hopbyte log 9\n").unwrap();
     let (done, lines) = replay(folder.path(), &[]);

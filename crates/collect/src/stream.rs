@@ -3,7 +3,7 @@
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
 use crate::resolve::addresses;
 use crate::store::disk::{Disk, Os};
-use crate::store::{Damage, LogReader, logs};
+use crate::store::{Damage, LogReader, entries, logs, without_copies};
 use crate::tls::{TLS_ALERT, Trust, Wire};
 use crate::wire::{Kind, PREAMBLE, Token, frame, next_frame};
 use std::collections::{HashSet, VecDeque};
@@ -96,29 +96,32 @@ impl Stream {
 
     /// The blocks of a store with ticks between two times (nanoseconds since 1970).
     pub fn replay(folder: &Path, speed: f64, from_ns: u64, to_ns: u64) -> io::Result<Self> {
-        let mut logs = some_logs(folder)?;
+        let (mut logs, others) = some_logs(folder)?;
         // Copies have later times, and clocks differ: a log is read unless it is older by far.
         let from = Duration::from_nanos(from_ns).saturating_sub(APART);
         while logs.len() > 1 && logs.front().is_some_and(|log| written_before(log, from)) {
             logs.pop_front();
         }
-        Ok(Self::of(Replay::of(logs, speed, (from_ns, to_ns))))
+        let replay = Replay::of(logs, speed, (from_ns, to_ns));
+        Ok(Self::of(replay.once(others)))
     }
 
     /// The blocks of a store on another disk than the operating system's.
     pub fn replay_on(disk: Arc<dyn Disk>, folder: &Path) -> io::Result<Self> {
-        let logs = some_logs(folder)?;
-        Ok(Self::of(Replay {
+        let (logs, others) = some_logs(folder)?;
+        let replay = Replay {
             disk,
             ..Replay::of(logs, 0.0, (0, u64::MAX))
-        }))
+        };
+        Ok(Self::of(replay.once(others)))
     }
 
     /// The last blocks of a store.
     pub fn newest(folder: &Path) -> io::Result<Self> {
-        let mut logs = some_logs(folder)?;
+        let (mut logs, others) = some_logs(folder)?;
         logs.drain(..logs.len().saturating_sub(LOOK_BACK));
-        Ok(Self::of(Replay::of(logs, 0.0, (0, u64::MAX))))
+        let replay = Replay::of(logs, 0.0, (0, u64::MAX));
+        Ok(Self::of(replay.once(others)))
     }
 
     /// The last blocks of a store, then new ones as they are written. Waits if the store is empty or its
@@ -210,16 +213,15 @@ impl Stream {
     }
 }
 
-/// The logs of a store that has some.
-fn some_logs(folder: &Path) -> io::Result<VecDeque<PathBuf>> {
-    let logs: VecDeque<PathBuf> = logs(folder)
-        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?
-        .into();
+/// The logs of a store that has some, and sentences about what else is called like one.
+fn some_logs(folder: &Path) -> io::Result<(VecDeque<PathBuf>, Vec<String>)> {
+    let (logs, others) = entries(folder)
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
     if logs.is_empty() {
         let text = format!("{}: found no logs, expected a store", folder.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
-    Ok(logs)
+    Ok((logs.into(), others))
 }
 
 /// Whether a file was last written before a time since 1970.
@@ -243,6 +245,14 @@ impl Replay {
             damage: Damage::default(),
             notes: Vec::new(),
         }
+    }
+
+    /// Leaves out copies of logs, and counts what cannot be read as a log.
+    fn once(mut self, others: Vec<String>) -> Self {
+        self.damage.unread += others.len() as u64;
+        self.notes = others;
+        self.logs = without_copies(&*self.disk, self.logs.into(), &mut self.notes).into();
+        self
     }
 
     fn next(

@@ -255,11 +255,15 @@ fn cut_numbers_are_not_read() {
         said.iter().any(|s| s.contains("unfinished last row")),
         "{said:?}"
     );
-    for end in ["# EOF\n", "\n# EOF\n", "976838\n", "EOF\n", "\n"] {
+    for end in ["# EOF\n", "\n# EOF\n", "976838\n", "EOF\n", "OF\n", "F\n"] {
         let at = OPENMETRICS.rfind(end).unwrap();
         let error = numbers(&OPENMETRICS.as_bytes()[..at], &fabric).unwrap_err();
         assert!(error.to_string().contains("expected"), "{error}");
     }
+    // The standard lets the last line end be absent.
+    let whole = numbers(OPENMETRICS.as_bytes(), &fabric).unwrap();
+    let without = OPENMETRICS.trim_end().as_bytes();
+    assert_eq!(numbers(without, &fabric).unwrap(), whole);
 }
 
 /// The type of a switch is refused without counters beside it, whole or cut.

@@ -5,6 +5,7 @@
 //! kept, and the original is moved aside ([`repair()`]). Segments are deleted by the ticks they hold ([`retain`]).
 
 pub mod disk;
+mod listing;
 mod log;
 mod reader;
 mod record;
@@ -14,6 +15,8 @@ mod seal;
 mod table;
 mod tidy;
 
+pub use listing::logs;
+pub(crate) use listing::{entries, without_copies};
 pub use reader::{Damage, LogReader};
 pub use repair::{Repair, repair};
 pub use seal::{Sealed, seal, seal_all, seal_all_on};
@@ -192,13 +195,13 @@ impl Store {
         self.untidy = false;
         self.join();
         // Listed here, so that the list excludes the log that is created next.
-        let ended = logs(&self.folder);
+        let ended = entries(&self.folder);
         let (disk, keeping) = (Arc::clone(&self.disk), self.keeping.clone());
         let (catalogue, status) = (Arc::clone(&self.catalogue), self.status.clone());
         self.sealer = Some(std::thread::spawn(move || {
             let mut catalogue = catalogue.lock().unwrap_or_else(PoisonError::into_inner);
             match ended {
-                Ok(ended) => tidy(&*disk, &keeping, &ended, &mut catalogue, &status),
+                Ok(ended) => tidy(&*disk, &keeping, ended, &mut catalogue, &status),
                 Err(error) => vec![format!("store: {error}")],
             }
         }));
@@ -288,8 +291,9 @@ impl Store {
         let sync = self.keeping.sync;
         let log = self.current(tick_ns)?;
         if let Err(error) = log.append(block, tick_ns, closing.closed_ns, sync) {
-            // After a failed sync of a file its later ones prove nothing.
-            if sync && log.undo().is_ok() {
+            // After a failed sync of a file its later ones prove nothing. A file at a limit on its size takes no more.
+            let is_over = sync || error.kind() == io::ErrorKind::FileTooLarge;
+            if is_over && log.undo().is_ok() {
                 self.log = None;
             }
             return Err(error);
@@ -500,22 +504,6 @@ fn take_nodes(cluster: Cluster, nodes: &mut HashMap<Box<str>, Remembered>) {
             .and_modify(|later| later.state.add_older(&node))
             .or_insert_with(|| Remembered::new(node.clone(), &shapes, known));
     }
-}
-
-/// Logs of a store, oldest first by their names. Other files may be among them.
-pub fn logs(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut logs = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
-        // Opening a FIFO would wait for its writer.
-        let is_file = |kind: fs::FileType| kind.is_file() || (kind.is_symlink() && path.is_file());
-        if path.extension().is_some_and(|e| e == "log") && entry.file_type().is_ok_and(is_file) {
-            logs.push(path);
-        }
-    }
-    logs.sort();
-    Ok(logs)
 }
 
 #[cfg(test)]

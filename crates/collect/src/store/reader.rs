@@ -1,7 +1,7 @@
 //! Reads a log block by block, round damage.
 
 use super::disk::{Disk, Handle, Os};
-use super::record::{At, Rebuilt, Records, TITLE};
+use super::record::{At, Head, Rebuilt, Records, TITLE};
 use crate::block::{Arrival, Closing, Cluster};
 use std::collections::VecDeque;
 use std::fmt;
@@ -86,9 +86,15 @@ pub struct LogReader {
     rebuilt: VecDeque<Rebuilt>,
     room: Vec<u8>,
     damage: Damage,
-    serial: u32,
+    /// Serial number of the last block that was read.
+    serial: Option<u32>,
+    /// Serial number of the first one.
+    home: Option<u32>,
     tick_ns: u64,
 }
+
+/// Reason for the refusal of a block of another log.
+const FOREIGN: &str = "blocks of another log";
 
 impl LogReader {
     /// Opens a log. A file that ends within the title line is an empty log.
@@ -119,7 +125,8 @@ impl LogReader {
             rebuilt: VecDeque::new(),
             room: Vec::new(),
             damage,
-            serial: 0,
+            serial: None,
+            home: None,
             tick_ns: 0,
         })
     }
@@ -187,8 +194,13 @@ impl LogReader {
             match self.records.at(self.position, self.number, &mut self.room) {
                 At::Record(head) => {
                     self.position += self.records.whole(&head);
-                    (self.serial, self.tick_ns) = (head.serial, head.time_ns);
-                    if !head.parity && head.number >= self.number {
+                    if head.parity {
+                        continue;
+                    }
+                    let follows = head.number >= self.number;
+                    self.note_foreign(&head, follows);
+                    (self.serial, self.tick_ns) = (Some(head.serial), head.time_ns);
+                    if follows {
                         (self.damage.tail, self.damage.bad_tail) = (0, false);
                         return Some(head.number);
                     }
@@ -205,6 +217,17 @@ impl LogReader {
                 }
             }
         }
+    }
+
+    /// Counts a block that is of another log than the first ones: logs were joined, or a write went to the wrong place.
+    /// Its values do not build on the blocks before.
+    fn note_foreign(&mut self, head: &Head, follows: bool) {
+        if self.serial.is_some_and(|serial| serial != head.serial) {
+            self.damage.refused.get_or_insert(FOREIGN.into());
+            self.cluster.lose();
+        }
+        let home = *self.home.get_or_insert(head.serial);
+        self.damage.lost += u64::from(home != head.serial && !follows);
     }
 
     /// Goes on behind damage: with the blocks of a group that has parity, or at the next sound record. `false` if there
@@ -227,6 +250,8 @@ impl LogReader {
         let Some((at, head)) = found else {
             return false;
         };
+        // Of a log whose first block is rebuilt, its serial number is that of the record behind.
+        let serial = *self.serial.get_or_insert(head.serial);
         let intact = !head.parity && head.number == self.number;
         // The group of the next block, or else of the last one before the record that was found.
         let last = if head.parity {
@@ -236,7 +261,7 @@ impl LogReader {
         };
         let wanted = [self.number, last.max(self.number)].into_iter();
         let mut wanted = wanted.filter(|_| self.is_current() && !intact);
-        let group = wanted.find_map(|number| self.records.rebuild(number, at));
+        let group = wanted.find_map(|number| self.records.rebuild(number, at, serial));
         if let Some((blocks, end)) = group {
             // Damage of other blocks of the group is counted with this one's.
             self.damage.bytes += self.damaged(bad, end, &blocks);
@@ -341,14 +366,19 @@ impl LogReader {
 
     /// Serial number of the log in its store, once a block was read; 0 for logs of version 2.
     pub(super) fn serial(&self) -> u32 {
-        self.serial
+        self.serial.unwrap_or(0)
+    }
+
+    /// The head of the first record, if it is sound: equal in copies of a log.
+    pub(super) fn first(&self) -> Option<Head> {
+        self.records.head(self.position, 0).ok()
     }
 
     /// Serial number in the first sound record; 0 without one.
     pub(super) fn first_serial(&self) -> u32 {
-        let first = self.records.head(self.position, 0).ok();
-        let found =
-            first.or_else(|| Some(self.records.search(self.position, 0, &mut Vec::new())?.1));
+        let found = self
+            .first()
+            .or_else(|| Some(self.records.search(self.position, 0, &mut Vec::new())?.1));
         found.map_or(0, |head| head.serial)
     }
 

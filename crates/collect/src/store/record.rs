@@ -41,7 +41,7 @@ const SEARCH_START: u64 = 16 << 20;
 const SEARCH: u64 = 1 << 30;
 
 /// The head of a record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Head {
     pub parity: bool,
     pub number: u32,
@@ -203,7 +203,7 @@ impl Records {
             records.version = Version::Three;
         }
         let version = title.strip_prefix(b"hopbyte log ").and_then(|v| v.first());
-        if let Some(&v) = version.filter(|v| v.is_ascii_graphic()) {
+        if let Some(&v) = version.filter(|v| v.is_ascii_graphic() && !b"23".contains(v)) {
             return Ok(Err(format!(
                 "a log of version {}, expected version 2 or 3: use the hopbyte that wrote it",
                 char::from(v)
@@ -351,8 +351,9 @@ impl Records {
         self.file.read_at(&mut window[..length], at).unwrap_or(0)
     }
 
-    /// The blocks from `number` on of the group whose parity is at `from` or behind it, and the end of that group.
-    pub fn rebuild(&self, number: u32, from: u64) -> Option<(Vec<Rebuilt>, u64)> {
+    /// The blocks from `number` on of the group of the log with a serial number whose parity is at `from` or behind it, and
+    /// the end of that group.
+    pub fn rebuild(&self, number: u32, from: u64, serial: u32) -> Option<(Vec<Rebuilt>, u64)> {
         let mut payload = Vec::new();
         let mut at = from;
         loop {
@@ -365,7 +366,9 @@ impl Records {
                 At::End | At::Short => return None,
             };
             let count = u32::from(payload.first().copied().unwrap_or(0));
-            if head.parity && head.number <= number && number < head.number.checked_add(count)? {
+            let covers =
+                head.parity && head.number <= number && number < head.number.checked_add(count)?;
+            if covers && head.serial == serial {
                 let end = at + self.whole(&head);
                 return Some((self.group(&head, at, &payload, number)?, end));
             }

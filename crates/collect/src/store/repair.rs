@@ -79,7 +79,11 @@ fn copy_sound(disk: &dyn Disk, path: &Path, part: &Path) -> io::Result<Damage> {
     let mut reader = LogReader::open_on(disk, path)?;
     let mut log: Option<Log> = None;
     let mut file = Some(disk.create(part)?);
+    // Before blocks of another log, whose values build on none of this one's, a number is left out.
+    let (mut serial, mut left_out) = (None, 0);
     while let Some(number) = reader.next_entries() {
+        left_out += u32::from(serial.is_some_and(|serial| serial != reader.serial()));
+        serial = Some(reader.serial());
         let closing = match block::closing(reader.entries()) {
             Ok(closing) => closing,
             Err(refusal) => {
@@ -94,7 +98,7 @@ fn copy_sound(disk: &dyn Disk, path: &Path, part: &Path) -> io::Result<Damage> {
             log = Some(begun);
         }
         if let Some(log) = &mut log {
-            log.append_as(number, reader.entries(), tick_ns)?;
+            log.append_as(number.saturating_add(left_out), reader.entries(), tick_ns)?;
         }
     }
     if let Some(log) = &mut log {

@@ -50,10 +50,10 @@ pub fn seal_all_on(
     disk: &dyn Disk,
     folder: &Path,
 ) -> io::Result<(Vec<PathBuf>, Vec<String>, bool)> {
-    let (mut files, mut warnings, mut sound) = (Vec::new(), Vec::new(), true);
-    let logs = super::logs(folder)
+    let (logs, mut warnings) = super::entries(folder)
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
-    for log in logs {
+    let (mut files, mut sound) = (Vec::new(), warnings.is_empty());
+    for log in super::without_copies(disk, logs, &mut warnings) {
         match seal_on(disk, &log) {
             Ok(sealed) => {
                 files.extend(sealed.files);

@@ -5,7 +5,7 @@ use super::reader::LogReader;
 use super::repair::repair;
 use super::retain::{Ticks, decide, gap_ns};
 use super::seal::{is_sealed, is_table, seal_on};
-use super::{Keeping, Status};
+use super::{Keeping, Status, without_copies};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -21,17 +21,20 @@ pub(super) struct Catalogue {
     said: HashSet<String>,
 }
 
-/// Deletes old segments, and repairs and seals finished logs. Returns warnings.
+/// Deletes old segments, and repairs and seals finished logs. Returns warnings, with those about the list of logs.
 pub(super) fn tidy(
     disk: &dyn Disk,
     keeping: &Keeping,
-    ended: &[PathBuf],
+    (ended, mut notes): (Vec<PathBuf>, Vec<String>),
     catalogue: &mut Catalogue,
     status: &Status,
 ) -> Vec<String> {
-    let mut notes = Vec::new();
+    let ended = without_copies(disk, ended, &mut notes);
+    notes
+        .iter_mut()
+        .for_each(|note| note.insert_str(0, "store: "));
     let mut left: Vec<&PathBuf> = Vec::new();
-    for log in ended {
+    for log in &ended {
         match LogReader::open_on(disk, log) {
             Ok(_) => left.push(log),
             Err(error) => notes.push(format!("store: {error}; it stays as it is")),

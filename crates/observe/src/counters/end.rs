@@ -26,10 +26,11 @@ impl End {
         let Some(last) = last_line(text) else {
             return Ok(());
         };
-        // A document ends with its last bracket.
+        // A document ends with its last bracket, OpenMetrics with or without a line end.
         let needs_line_end = match self {
             Self::Row => false,
             Self::Summary => !link_lines::is_document(text),
+            Self::Eof => !openmetrics::has_eof(text),
             _ => true,
         };
         if needs_line_end && !is_ended(text) {

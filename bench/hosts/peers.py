@@ -1,4 +1,4 @@
-"""Orders of hosts and placements by other programs, run and not imitated.
+"""Orders of hosts and placements by other programs, run and not imitated, except Kueue's.
 
 Their sources are no part of this repository: `--peers FOLDER` has `dlrover/python/…` (`net_topology.py` and what it imports) and
 the cluster toolkit's `sort_nodes.py` (copies of the public files), SharedMap and Mt-KaHyPar come from
@@ -62,6 +62,15 @@ def toolkit(folder: Path, problem: Problem) -> list[str] | None:
         place = "/" + "/".join(line + ["rack"] * (4 - len(line)))
         paths.append(sort.make_path(host, sort.Instance(host, "zone", place)))
     return sort.order(paths)
+
+
+def kueue(problem: Problem) -> list[str] | None:
+    """Imitated: the order in which Kueue assigns pod indices to hosts that all take part. It sorts the chosen hosts by the values
+    of the topology's levels, then their names, as text (`buildAssignment` of its `tas_flavor_snapshot.go`)."""
+    if not problem.tree:
+        return None
+    levels = lambda host: [*problem.tree[host], problem.domain.get(host, "")]
+    return sorted(problem.hosts, key=lambda host: (levels(host), host))
 
 
 def whole_bytes(pairs: Pairs) -> dict[tuple[int, int], int]:

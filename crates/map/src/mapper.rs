@@ -314,9 +314,10 @@ fn searched(
     let requests = Graph::of_tasks(problem.exchange);
     let on_wire = problem.loads.map(Graph::of_tasks);
     let flows = on_wire.as_ref().unwrap_or(&requests);
+    let block_of = kept.as_ref().map(Hosts::block_of);
     let bound_of = |problem: &Problem<'_>, requests: &Graph, flows: &Graph| match hosts {
         _ if flagged.is_set() => Bound::default(),
-        true => hosts::bound::bound(problem, requests, flows),
+        true => hosts::bound::bound(problem, requests, flows, block_of.as_deref()),
         false => bound(problem, requests, flows),
     };
     let mut bound = bound_of(problem, &requests, flows);

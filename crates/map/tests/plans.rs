@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use hopbyte_fabric::hosts::{HostSpec, describe};
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::spec::Described;
 use hopbyte_fabric::{Allocation, Exchange, NodeId, Placement, declared, spec};
@@ -114,23 +115,7 @@ fn no_placement_is_below_the_bound() {
                 .collect();
             let exchange = Exchange::new(5, entries).unwrap();
             let problem = Problem::new(&machine.fabric, &machine.routing, &exchange, &allocation);
-            let mut best = f64::INFINITY;
-            each_choice(&places, 5, &mut Vec::new(), &mut |nodes| {
-                let nodes = nodes.iter().copied();
-                let placement = Placement::on_nodes(&machine.fabric, &allocation, nodes).unwrap();
-                best = best.min(evaluate(&problem, &placement).unwrap().worst_link_seconds);
-            });
-            // The exact search of small jobs would raise the bound to the optimum: another objective has none.
-            let problem = Problem {
-                objective: Objective::HopBytes,
-                ..problem
-            };
-            let options = Options {
-                trials: Some(0),
-                ..Options::default()
-            };
-            let bound = map(&problem, &options, &|_| {}).unwrap().1.bound;
-            let bound = bound.worst_link_seconds;
+            let (best, bound) = (least(&problem, &places), bound(&problem));
             assert!(
                 bound <= best * (1.0 + 1e-6),
                 "{text} {case}: {bound} > {best}"
@@ -139,6 +124,97 @@ fn no_placement_is_below_the_bound() {
         }
     }
     assert!(tight >= 30, "{tight} of 60 bounds are tight");
+}
+
+/// A machine with a host of four GPUs at every endpoint, which they share.
+fn behind_one_endpoint(text: &str) -> Described {
+    let network = spec::machine(text).unwrap();
+    let kind = HostSpec::parse("gh200-quad").unwrap();
+    let nodes = network.fabric.node_ids();
+    let ends: Vec<(String, Vec<NodeId>)> = nodes.map(|n| (format!("h{}", n.0), vec![n])).collect();
+    let record = describe(kind, &ends, 1, &|_, _| None);
+    Described {
+        fabric: network.fabric.with_hosts(record).unwrap(),
+        routing: network.routing.within(kind.rule),
+    }
+}
+
+/// The least time of the worst link over all placements.
+fn least(problem: &Problem<'_>, places: &[NodeId]) -> f64 {
+    let mut best = f64::INFINITY;
+    let tasks = problem.exchange.tasks();
+    each_choice(places, tasks, &mut Vec::new(), &mut |nodes| {
+        let nodes = nodes.iter().copied();
+        let placement = Placement::on_nodes(problem.fabric, problem.allocation, nodes).unwrap();
+        best = best.min(evaluate(problem, &placement).unwrap().worst_link_seconds);
+    });
+    best
+}
+
+/// The bound. The exact search of small jobs would raise it to the optimum: another objective has none.
+fn bound(problem: &Problem<'_>) -> f64 {
+    let problem = Problem {
+        objective: Objective::HopBytes,
+        ..*problem
+    };
+    let options = Options {
+        trials: Some(0),
+        ..Options::default()
+    };
+    let bound = map(&problem, &options, &|_| {}).unwrap().1.bound;
+    bound.worst_link_seconds
+}
+
+/// All placements of small plans with drawn bytes on six places, of whole hosts and of parts of hosts; with endpoints for
+/// single GPUs and for whole hosts, whose GPUs share a link.
+#[test]
+fn no_placement_of_a_plan_is_below_the_bound() {
+    let machines = [
+        "fattree:down=8x4,up=1x2,rails=4,link=50,hosts=gh200-quad/rail",
+        "fattree:down=8x4,up=1x2,rails=4,link=50,hosts=gh200-quad/striped",
+        "fattree:down=16x4,up=1x4,link=50,hosts=mi300x",
+        NVL72,
+        "torus:6",
+    ];
+    let (mut tight, mut all) = (0, 0);
+    for (number, text) in machines.into_iter().enumerate() {
+        let machine = match text {
+            "torus:6" => behind_one_endpoint(text),
+            text => spec::machine(text).unwrap(),
+        };
+        let mut rng = Random::stream(8, number as u64);
+        for plan in [
+            "dp=3,tp=2",
+            "dp=2,tp=3",
+            "dp=6,tp=1",
+            "dp=1,tp=2,pp=3",
+            "dp=3,tp=1,pp=2",
+            "dp=6,tp=1,ep=3",
+        ] {
+            for sizes in [&[3, 3][..], &[4, 2], &[2, 2, 2], &[3, 2, 1]] {
+                let mut taken = hosts(&machine);
+                rng.shuffle(&mut taken);
+                let parts = taken.iter().zip(sizes);
+                let places: Vec<NodeId> = parts.flat_map(|(host, &n)| host[..n].to_vec()).collect();
+                let allocation = allocation(&machine, &vec![places.clone()]);
+                let bytes = [1e6, 2e6, 5e6, 1e7, 1e8];
+                let [t, d, p, e] = [0; 4].map(|_| bytes[rng.below(5)]);
+                let spec =
+                    format!("plan:{plan},tp-bytes={t},dp-bytes={d},pp-bytes={p},ep-bytes={e}");
+                let exchange = declared::traffic(&spec).unwrap().total();
+                let problem =
+                    Problem::new(&machine.fabric, &machine.routing, &exchange, &allocation);
+                let (best, bound) = (least(&problem, &places), bound(&problem));
+                assert!(
+                    bound <= best * (1.0 + 1e-6),
+                    "{text} {spec} {sizes:?}: {bound} > {best}"
+                );
+                tight += usize::from(best <= 1.05 * bound);
+                all += 1;
+            }
+        }
+    }
+    assert!(tight >= 60, "{tight} of {all} bounds are tight");
 }
 
 /// Calls `each` for every choice of different places in turn.

@@ -34,6 +34,11 @@ pub(super) struct Offer<'a> {
     pub(super) place: usize,
     /// Rates out of places, and into them.
     pub(super) rates: [Rates; 2],
+    /// Rates of the ports of each unit, out and in, and of the host with the most.
+    pub(super) ports: &'a [[f64; 2]],
+    pub(super) host: [f64; 2],
+    /// The block of every task, if the tasks of a block are on one host.
+    pub(super) block_of: Option<&'a [u32]>,
 }
 
 /// The time below which no placement is possible.
@@ -140,7 +145,7 @@ pub(super) fn parts(graph: &Graph, bytes: f32) -> Vec<u32> {
 
 /// Whether nothing says that the parts cannot be packed: counted in pieces of any size, a unit has room for as many
 /// pieces as fit into it, and a part fills at least those that fit into the part.
-fn fit(sizes: &[usize], rooms: &[usize]) -> bool {
+pub(super) fn fit(sizes: &[usize], rooms: &[usize]) -> bool {
     let most = |of: &[usize]| of.iter().copied().max().unwrap_or(0);
     let pieces = |of: &[usize], size: usize| of.iter().map(|n| n / size).sum::<usize>();
     let kinds: BTreeSet<usize> = sizes.iter().copied().collect();

@@ -5,6 +5,8 @@
 //! units share the ports of the allocated hosts, and the links between the switches of the network.
 
 use super::apart;
+use super::divided;
+use super::rates::{Reach, reach};
 use crate::bound::{Bound, Cells, leaving};
 use crate::evaluate::is_network;
 use crate::graph::{Edge, Graph};
@@ -90,16 +92,28 @@ struct Rates {
     pair: f64,
     /// Over the ports that the bytes of one task use.
     task: f64,
-    /// Over the fastest inner link of a place.
+    /// Over the inner links between two places.
     inner_link: f64,
     /// Over all ports of a unit, and of the allocation.
     unit: f64,
     ports: f64,
+    /// Over all ports of a host.
+    host: f64,
+}
+
+/// Rate of some ports, out or in. Several endpoints may share a link.
+fn of_ports(problem: &Problem<'_>, ports: &[NodeId], arriving: bool) -> f64 {
+    let link = |p: &NodeId| match arriving {
+        true => problem.fabric.node(*p).eject,
+        false => problem.fabric.node(*p).inject,
+    };
+    let links: BTreeSet<_> = ports.iter().map(link).collect();
+    links.into_iter().map(|l| problem.live_capacity(l)).sum()
 }
 
 impl Rates {
     /// Rates out of places, or into them.
-    fn of(problem: &Problem<'_>, sides: &Sides, arriving: bool) -> Self {
+    fn of(problem: &Problem<'_>, sides: &Sides, reach: &Reach, arriving: bool) -> Self {
         let fabric = problem.fabric;
         // By node: over the link into the network, and over inner links.
         let mut sums = vec![[0.0f64; 2]; fabric.nodes().len()];
@@ -142,23 +156,22 @@ impl Rates {
             }
             best
         };
-        let of_unit = |ports: &[NodeId]| -> f64 {
-            // Several endpoints may share a link.
-            let link = |p: &NodeId| match arriving {
-                true => fabric.node(*p).eject,
-                false => fabric.node(*p).inject,
-            };
-            let links: BTreeSet<_> = ports.iter().map(link).collect();
-            links.into_iter().map(|l| problem.live_capacity(l)).sum()
-        };
+        let way = usize::from(arriving);
+        let inner = most(&|s| s[1]).min(reach.inner[way]);
+        let task = ports(many).min(reach.outer[way]);
         Self {
-            all: most(&|s| s[0] + s[1]),
-            inner: most(&|s| s[1]),
-            pair: ports(striped),
-            task: ports(many),
-            inner_link,
-            unit: sides.ports.iter().map(|p| of_unit(p)).fold(0.0, f64::max),
-            ports: of_unit(&sides.ports.concat()),
+            all: most(&|s| s[0] + s[1]).min(inner + task),
+            inner,
+            pair: ports(striped).min(reach.pair),
+            task,
+            inner_link: inner_link.min(reach.inner_pair),
+            unit: sides
+                .ports
+                .iter()
+                .map(|p| of_ports(problem, p, arriving))
+                .fold(0.0, f64::max),
+            ports: of_ports(problem, &sides.ports.concat(), arriving),
+            host: ports(true),
         }
     }
 
@@ -244,7 +257,14 @@ impl Forced {
 const ROUNDED: f64 = 1.0 - 8.0 * f32::EPSILON as f64;
 
 /// Bounds for machines with links inside hosts.
-pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> Bound {
+///
+/// `block_of`: the block of every task, if the tasks of a block are on one host.
+pub(crate) fn bound(
+    problem: &Problem<'_>,
+    requests: &Graph,
+    flows: &Graph,
+    block_of: Option<&[u32]>,
+) -> Bound {
     let fabric = problem.fabric;
     let sides = Sides::of(problem);
     let mut rooms: BTreeMap<RouterId, usize> = BTreeMap::new();
@@ -261,11 +281,17 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
     let places = problem.allocation.nodes().iter().map(|n| n.1 as usize);
     let place = places.max().unwrap_or(0);
     let unit = sides.rooms.iter().copied().max().unwrap_or(0);
-    let sorts = [false, true].map(|arriving| Rates::of(problem, &sides, arriving));
+    let reach = reach(problem);
+    let sorts = [false, true].map(|arriving| Rates::of(problem, &sides, &reach, arriving));
+    let unit_ports = |ports: &Vec<NodeId>| [false, true].map(|into| of_ports(problem, ports, into));
+    let unit_ports: Vec<[f64; 2]> = sides.ports.iter().map(unit_ports).collect();
     let offer = apart::Offer {
         rooms: &sides.rooms,
         place,
         rates: [sorts[0].of_parts(), sorts[1].of_parts()],
+        ports: &unit_ports,
+        host: [sorts[0].host, sorts[1].host],
+        block_of,
     };
     let finite = |time: f64| if time.is_finite() { time } else { 0.0 };
     let mut worst = finite(apart::least(flows, &offer));
@@ -292,6 +318,7 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
         between[0] += if is_side(ends.from) { capacity } else { 0.0 };
         between[1] += if is_side(ends.to) { capacity } else { 0.0 };
     }
+    worst = divided::raise(flows, &offer, worst);
     let least = between[0].min(between[1]);
     let network = finite(ratio(wire.router, least));
     let ports = || sides.ports.iter().flatten().map(|&p| fabric.node(p));

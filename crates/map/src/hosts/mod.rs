@@ -6,6 +6,9 @@
 
 mod apart;
 pub(crate) mod bound;
+mod divided;
+mod packing;
+mod rates;
 pub(crate) mod whole;
 
 use crate::engine::{Engine, Recipe};
@@ -113,7 +116,8 @@ fn whole(
     let planned = (ORDERS.0 * hosts.blocks() as u64).clamp(ORDERS.1, ORDERS.2);
     let options = Options {
         seconds: run.options.seconds * SHARE_OF_ORDERS,
-        trials: run.options.trials.map(|_| planned * runs),
+        // No fewer than a search that keeps hosts has.
+        trials: run.options.trials.map(|trials| trials.max(planned * runs)),
         ..*run.options
     };
     let run = Run {

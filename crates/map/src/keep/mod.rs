@@ -95,7 +95,7 @@ impl<'a> Hosts<'a> {
     }
 
     /// The block of every rank.
-    fn block_of(&self) -> Vec<u32> {
+    pub(crate) fn block_of(&self) -> Vec<u32> {
         let blocks = 0..self.blocks();
         blocks
             .flat_map(|b| std::iter::repeat_n(b as u32, self.size(b)))

@@ -46,7 +46,7 @@ pub mod hyperx;
 mod ids;
 mod link_state;
 mod placement;
-mod plan;
+pub mod plan;
 pub mod presets;
 pub mod random;
 mod reach;

@@ -19,6 +19,10 @@
 //! - expert: 4 all-to-alls for each layer and micro-batch (to the experts and back, forward and backward) in
 //!   which a rank sends topk·a in all: 4·m·(L/p)·topk·a, a share of it to each of the group.
 
+mod order;
+
+pub use order::{Numbering, numbers, order_with};
+
 use crate::bounds::{MAX_BYTES, MAX_PAIRS};
 use crate::collective::{self, Algorithm, Collective, Operation, Sizes};
 use crate::error::{FabricError, InputError};
@@ -109,7 +113,8 @@ impl Plan {
             "kv" => self.kv = number().filter(|k| *k <= 1.0)?,
             "algorithm" => {
                 let known = [Algorithm::Ring, Algorithm::Tree];
-                self.algorithm = Algorithm::named(value).filter(|a| known.contains(a))?;
+                let fits = |a: &Algorithm| known.contains(a) || a.inner().is_some();
+                self.algorithm = Algorithm::named(value).filter(fits)?;
             }
             _ => match key.strip_suffix("-bytes") {
                 Some(name) => self.given[dimension(name)?] = Some(bytes()?),
@@ -243,10 +248,10 @@ fn groups(order: [usize; 5], grid: Grid, over: &[usize]) -> impl Iterator<Item =
         .map(move |first| inside.iter().map(|i| first + i).collect())
 }
 
-const HINT: &str = "write plan:dp=8,tp=4,pp=2,ep=4,cp=2 (or world=128 for dp) with order=tp-cp-ep-dp-pp, vpp=, etp=, hidden=, layers=, sequence=, batch=, batches=, word=, topk=, kv=, or bytes of a rank and step as dp-bytes=, tp-bytes=, pp-bytes=, ep-bytes=, cp-bytes=; algorithm=ring or tree";
+const HINT: &str = "write plan:dp=8,tp=4,pp=2,ep=4,cp=2 (or world=128 for dp) with order=tp-cp-ep-dp-pp, vpp=, etp=, hidden=, layers=, sequence=, batch=, batches=, word=, topk=, kv=, or bytes of a rank and step as dp-bytes=, tp-bytes=, pp-bytes=, ep-bytes=, cp-bytes=; algorithm=ring, tree, hierarchical/8 or nvls-tree/8";
 
-/// Builds the traffic of `dp=…,tp=…,pp=…,ep=…,cp=…`: one phase for each kind of parallelism.
-pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
+/// A plan with the sizes of its two numberings.
+fn parsed(text: &str, rest: &str) -> Result<(Plan, Grid, Grid), FabricError> {
     let wrong = |found: &str, expected: &str| {
         InputError::new(text, found, expected)
             .of(crate::Class::Spec)
@@ -262,10 +267,16 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     let (dense, experts) = plan
         .grids()
         .map_err(|(found, expected)| wrong(&found, &expected))?;
-    let amounts = plan.amounts();
-    if !amounts.iter().all(|b| *b <= MAX_BYTES) {
+    if !plan.amounts().iter().all(|b| *b <= MAX_BYTES) {
         return Err(wrong(rest, "bytes that can be counted").into());
     }
+    Ok((plan, dense, experts))
+}
+
+/// Builds the traffic of `dp=…,tp=…,pp=…,ep=…,cp=…`: one phase for each kind of parallelism.
+pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
+    let (plan, dense, experts) = parsed(text, rest)?;
+    let amounts = plan.amounts();
     let tasks = dense.iter().product::<u32>() as usize;
     let mut out = Phases {
         tasks,
@@ -294,6 +305,30 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     })
 }
 
+/// The part of a traffic spec that describes a plan.
+fn rest_of(text: &str) -> Option<&str> {
+    text.strip_prefix("plan:")
+}
+
+/// The kind of some groups, and their ranks.
+pub type Groups = (&'static str, Vec<Vec<u32>>);
+
+/// The groups of a plan that call allreduce, by kind; `None` for other traffic than `plan:…`.
+///
+/// # Errors
+/// A plan that [`declared::traffic`](crate::declared::traffic) refuses.
+pub fn reducing_groups(text: &str) -> Option<Result<Vec<Groups>, FabricError>> {
+    let rest = rest_of(text)?;
+    Some(parsed(text, rest).map(|(plan, dense, _)| {
+        let kinds = [("tensor", &[TENSOR][..]), ("data", &[CONTEXT, DATA])];
+        let members = |over: &[usize]| groups(plan.order, dense, over).collect::<Vec<_>>();
+        let all = kinds.map(|(name, over)| (name, members(over)));
+        all.into_iter()
+            .filter(|(_, groups)| groups[0].len() > 1)
+            .collect()
+    }))
+}
+
 struct Phases {
     tasks: usize,
     list: Vec<Phase>,
@@ -318,9 +353,14 @@ impl Phases {
     ) -> Result<(), FabricError> {
         let mut entries = Vec::new();
         for members in groups.filter(|m| m.len() > 1) {
+            // Hosts of a number that does not divide the group are no hosts of it.
+            let divides = |inner: u32| (members.len() as u32).is_multiple_of(inner);
             let operation = Operation {
                 collective,
-                algorithm,
+                algorithm: match algorithm.inner() {
+                    Some(inner) if !divides(inner) => Algorithm::Ring,
+                    _ => algorithm,
+                },
                 ranks: members.len() as u32,
                 root: 0,
                 sizes: Sizes::Same(bytes),

@@ -8,12 +8,15 @@
 //! Sizes are in bytes: the whole vector of a broadcast, reduction or scan; the block of one rank in a
 //! gather, scatter, allgather, all-to-all or reduce-scatter.
 
+mod by_host;
 mod choice;
+mod cost;
 mod open_mpi;
 mod steps;
 mod trees;
 
 pub use choice::{Algorithms, Library, Used};
+pub use cost::Cost;
 
 use crate::error::FabricError;
 use steps::{Blocks, Out};
@@ -94,6 +97,10 @@ pub enum Algorithm {
     ReduceThenScatter,
     /// Gathered directly, then as the library broadcasts.
     GatherThenBroadcast,
+    /// Rings inside hosts and across them; with the number of consecutive ranks of a host.
+    Hierarchical(u32),
+    /// Sums and copies by the switch inside a host, double trees across hosts (NCCL); with the ranks of a host.
+    NvlsTree(u32),
 }
 
 /// A message of a collective, between positions in its group.
@@ -147,7 +154,7 @@ const COLLECTIVES: [(&str, Collective); 10] = [
     ("scan", Collective::Scan),
 ];
 
-const ALGORITHMS: [(&str, Algorithm); 24] = [
+const ALGORITHMS: [(&str, Algorithm); 26] = [
     ("linear", Algorithm::Linear),
     ("binomial", Algorithm::Binomial),
     ("ring", Algorithm::Ring),
@@ -172,6 +179,8 @@ const ALGORITHMS: [(&str, Algorithm); 24] = [
     ("reduce-broadcast", Algorithm::ReduceThenBroadcast),
     ("reduce-scatter", Algorithm::ReduceThenScatter),
     ("gather-broadcast", Algorithm::GatherThenBroadcast),
+    ("hierarchical", Algorithm::Hierarchical(0)),
+    ("nvls-tree", Algorithm::NvlsTree(0)),
 ];
 
 impl Collective {
@@ -200,12 +209,21 @@ impl Collective {
 
     /// One of its algorithms by name.
     pub fn algorithm(self, name: &str) -> Option<Algorithm> {
-        Algorithm::named(name).filter(|a| self.algorithms().contains(a))
+        Algorithm::named(name).filter(|a| self.has(*a))
+    }
+
+    /// Whether an algorithm is one of its own, whatever the ranks of a host.
+    fn has(self, algorithm: Algorithm) -> bool {
+        self.algorithms().contains(&algorithm.of_hosts(0))
     }
 
     /// Names of its algorithms, for messages.
     pub fn algorithm_names(self) -> String {
-        let names: Vec<&str> = self.algorithms().iter().map(|a| a.name()).collect();
+        let name = |a: &Algorithm| match a.inner() {
+            Some(_) => format!("{}/8", a.name()),
+            None => a.name().to_owned(),
+        };
+        let names: Vec<String> = self.algorithms().iter().map(name).collect();
         names.join(", ")
     }
 
@@ -247,6 +265,8 @@ impl Collective {
                 A::NearRabenseifner,
                 A::ReduceThenBroadcast,
                 A::Linear,
+                A::Hierarchical(0),
+                A::NvlsTree(0),
             ],
             Self::Gather => &[A::Binomial, A::Linear, A::SynchronisedLinear],
             Self::Scatter => &[A::Binomial, A::Linear],
@@ -258,6 +278,7 @@ impl Collective {
                 A::Linear,
                 A::NeighborExchange,
                 A::GatherThenBroadcast,
+                A::Hierarchical(0),
             ],
             Self::ReduceScatter => &[
                 A::Pairwise,
@@ -266,24 +287,48 @@ impl Collective {
                 A::RecursiveDoubling,
                 A::Butterfly,
                 A::ReduceThenScatter,
+                A::Hierarchical(0),
             ],
-            Self::Alltoall => &[A::Pairwise, A::Bruck, A::Linear],
+            Self::Alltoall => &[A::Pairwise, A::Bruck, A::Linear, A::Hierarchical(0)],
             Self::Scan => &[A::RecursiveDoubling, A::Linear],
         }
     }
 }
 
 impl Algorithm {
-    /// By name, `recursive-doubling`.
+    /// By name, `recursive-doubling`; with the ranks of a host, `hierarchical/8`.
     pub fn named(name: &str) -> Option<Self> {
-        ALGORITHMS.iter().find(|a| a.0 == name).map(|a| a.1)
+        let (name, inner) = match name.split_once('/') {
+            Some((name, inner)) => (name, inner.parse().ok().filter(|&n| n > 0)?),
+            None => (name, 0),
+        };
+        let found = ALGORITHMS.iter().find(|a| a.0 == name).map(|a| a.1)?;
+        (found.inner().is_some() == (inner > 0)).then(|| found.of_hosts(inner))
+    }
+
+    /// Ranks of a host, of the algorithms that know hosts.
+    pub fn inner(self) -> Option<u32> {
+        match self {
+            Self::Hierarchical(inner) | Self::NvlsTree(inner) => Some(inner),
+            _ => None,
+        }
+    }
+
+    /// The same with this number of ranks of a host, if it knows hosts.
+    #[must_use]
+    pub fn of_hosts(self, inner: u32) -> Self {
+        match self {
+            Self::Hierarchical(_) => Self::Hierarchical(inner),
+            Self::NvlsTree(_) => Self::NvlsTree(inner),
+            other => other,
+        }
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
         ALGORITHMS
             .iter()
-            .find(|a| a.1 == self)
+            .find(|a| a.1 == self.of_hosts(0))
             .map_or("algorithm", |a| a.0)
     }
 }
@@ -309,6 +354,9 @@ impl Algorithm {
             Self::Linear | Self::Binomial | Self::Ring => 2 * n,
             Self::Tree | Self::SynchronisedLinear => 4 * n,
             Self::NeighborExchange => n.saturating_mul(n),
+            Self::Hierarchical(_) if collective == Collective::Alltoall => n.saturating_mul(n),
+            Self::Hierarchical(_) => 4 * n,
+            Self::NvlsTree(inner) => n.saturating_mul(2 * u64::from(inner) + 4),
             _ => n.saturating_mul(2 * rounds + 2),
         }
     }
@@ -376,9 +424,28 @@ impl Operation<'_> {
             found,
             expected,
         };
-        if !self.collective.algorithms().contains(&self.algorithm) {
+        if !self.collective.has(self.algorithm) {
             let found = self.algorithm.name().to_owned();
             return Err(wrong("algorithm", found, self.collective.algorithm_names()));
+        }
+        if let Some(inner) = self.algorithm.inner() {
+            let name = self.algorithm.name();
+            if inner == 0 || !self.ranks.is_multiple_of(inner) {
+                let found = format!("{n} for {name}/{inner}");
+                return Err(wrong(
+                    "ranks",
+                    found,
+                    "a multiple of the ranks of a host".into(),
+                ));
+            }
+            if !matches!(self.sizes, Sizes::Same(_)) {
+                let found = "sizes that differ".to_owned();
+                return Err(wrong(
+                    "sizes",
+                    found,
+                    format!("the same for all, with {name}"),
+                ));
+            }
         }
         let neighbors = (Collective::Allgather, Algorithm::NeighborExchange);
         if (self.collective, self.algorithm) == neighbors && n % 2 == 1 {
@@ -513,7 +580,11 @@ impl Operation<'_> {
                 out.ring(|_| part);
                 out.ring(|_| part);
             }
-            (C::Allreduce, A::Tree) => out.double_tree(whole),
+            (C::Allreduce, A::Tree) => out.double_tree((n, 1), whole),
+            (C::Allreduce, A::Hierarchical(g)) => out.allreduce_by_host(g as usize, whole),
+            (C::Allreduce, A::NvlsTree(g)) => out.nvls_tree(g as usize, whole),
+            (C::Allgather, A::Hierarchical(g)) => out.allgather_by_host(g as usize, whole),
+            (C::ReduceScatter, A::Hierarchical(g)) => out.reduce_scatter_by_host(g as usize, whole),
             (C::Allreduce, _) => {
                 let core = out.fold(whole);
                 out.halving(core, whole);
@@ -561,6 +632,9 @@ impl Operation<'_> {
             // Unequal rows are sent directly: Bruck's algorithm would need all rows at every rank.
             (Sizes::Matrix(rows), algorithm) => {
                 out.all_pairs(algorithm == Algorithm::Pairwise, |i, to| rows[i * n + to]);
+            }
+            (Sizes::Same(block), Algorithm::Hierarchical(g)) => {
+                out.alltoall_by_host(g as usize, block);
             }
             (_, Algorithm::Bruck) => out.doubling_bits(|i, k| {
                 // Numbers below n with bit k set.

@@ -79,7 +79,7 @@ impl<F: FnMut(Step)> Out<'_, F> {
         self.repeat(from, to, bytes, 1);
     }
 
-    fn repeat(&mut self, from: usize, to: usize, bytes: f64, times: usize) {
+    pub fn repeat(&mut self, from: usize, to: usize, bytes: f64, times: usize) {
         let real = |position: usize| ((position + self.root) % self.n) as u32;
         (self.each)(Step {
             round: self.round,
@@ -298,9 +298,9 @@ impl<F: FnMut(Step)> Out<'_, F> {
         }
     }
 
-    /// Two binary trees; the second is the first mirrored, or shifted by one for an odd number of ranks.
-    pub fn double_tree(&mut self, bytes: f64) {
-        let n = self.n;
+    /// Two binary trees; the second is the first mirrored, or shifted by one for an odd number of members. `count` of
+    /// these at once, over the positions of equal rest.
+    pub fn double_tree(&mut self, (n, count): (usize, usize), bytes: f64) {
         let second = |i: usize| {
             if n.is_multiple_of(2) {
                 n - 1 - i
@@ -314,10 +314,13 @@ impl<F: FnMut(Step)> Out<'_, F> {
         for (i, &d) in depths.iter().enumerate() {
             let Some(p) = parent(i, n) else { continue };
             for (child, above) in [(i, p), (second(i), second(p))] {
-                self.round = start + deepest - d;
-                self.send(child, above, bytes / 2.0);
-                self.round = start + deepest + d - 1;
-                self.send(above, child, bytes / 2.0);
+                for rest in 0..count {
+                    let (child, above) = (child * count + rest, above * count + rest);
+                    self.round = start + deepest - d;
+                    self.send(child, above, bytes / 2.0);
+                    self.round = start + deepest + d - 1;
+                    self.send(above, child, bytes / 2.0);
+                }
             }
         }
         self.round = start + 2 * deepest;

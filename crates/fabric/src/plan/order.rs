@@ -12,7 +12,7 @@ pub type Numbering = (String, Vec<u32>);
 /// other traffic than `plan:…`; none inside if no order fits.
 ///
 /// # Errors
-/// As [`reducing_groups`].
+/// As [`super::reducing_groups`].
 pub fn order_with(
     text: &str,
     fits: impl FnMut(&[u32]) -> bool,

@@ -121,6 +121,7 @@ def command(image: Path) -> list[str]:
 
 def run_in_vm(folder: Path, files: list[Path], cases: dict[str, str]) -> dict[str, tuple[int, str]]:
     """Boots once, runs every case's shell script, and returns exit codes and outputs."""
+    kernel()  # installs the programs that `pack` takes
     image = pack(folder, files, cases)
     done = subprocess.run(
         command(image),

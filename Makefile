@@ -102,6 +102,11 @@ blame-faults: build
 	scripts/need.sh gcc=gcc
 	$(PYTHON) bench/blame/run.py --hopbyte $(HOPBYTE) --seed $(SEED) --rounds $(or $(ROUNDS),100) $(if $(filter no,$(LARGE)),--small)
 
+# Longer histories of the acknowledgement protocol, of which `make test-rust` explores short ones.
+.PHONY: histories
+histories:
+	$(CARGO) test --release --locked -p hopbyte-collect --lib histories -- --include-ignored --nocapture --test-threads 1
+
 # The folders of other languages have their own Makefile with `deps` and `test`.
 # The preload libraries under the address, undefined-behaviour and thread sanitizers; libhopbyte's are in test-capi.
 .PHONY: test-sanitize

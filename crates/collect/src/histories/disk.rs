@@ -1,15 +1,16 @@
 //! The store of a history: blocks in memory, and files when a collector starts.
 
+use super::world::Digest;
 use crate::block::{Closing, Cluster, split};
 use crate::gather::Gathering;
 use crate::node::NodeState;
 use crate::store::{Keeping, LogReader, Remembered, Store, logs};
-use std::cell::RefCell;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 use std::fs;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The number of a report: start of its agent, sequence number.
 pub type Number = (u64, u64);
@@ -75,6 +76,20 @@ impl Hash for Disk {
     }
 }
 
+impl Disk {
+    /// Adds to a fingerprint what later steps depend on: all bytes if a collector may still be started on them,
+    /// otherwise the stored reports and the state of a reader of the last segment.
+    pub fn digest(&self, is_opened_again: bool, digest: &mut Digest) {
+        match is_opened_again {
+            true => self.hash(&mut digest.0),
+            false => {
+                self.stored.hash(&mut digest.0);
+                let _ = write!(digest, "{:?}", self.reader);
+            }
+        }
+    }
+}
+
 impl Default for Disk {
     fn default() -> Self {
         Self {
@@ -85,9 +100,13 @@ impl Default for Disk {
     }
 }
 
-thread_local! {
-    /// The nodes that a store remembers when it is opened, by the hash of its blocks.
-    static REMEMBERED: RefCell<HashMap<u64, Arc<Vec<Remembered>>>> = RefCell::default();
+/// The nodes that a store remembers when it is opened, by the hash of its blocks.
+type Opened = HashMap<u64, Arc<Vec<Remembered>>>;
+
+static REMEMBERED: LazyLock<Mutex<Opened>> = LazyLock::new(Mutex::default);
+
+fn remembered() -> MutexGuard<'static, Opened> {
+    REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The number and the value of a node's last report.
@@ -139,19 +158,19 @@ impl Disk {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         let key = hasher.finish();
-        let known = REMEMBERED.with_borrow(|all| all.get(&key).cloned());
-        let remembered = match known {
+        let known = remembered().get(&key).cloned();
+        let nodes = match known {
             Some(known) => known,
             None => Arc::new(self.written()?),
         };
-        REMEMBERED.with_borrow_mut(|all| all.insert(key, remembered.clone()));
+        remembered().insert(key, nodes.clone());
         for segment in &mut self.segments {
             if std::mem::take(&mut segment.torn) {
                 segment.blocks.pop();
             }
         }
         self.end_segment();
-        Ok(remembered)
+        Ok(nodes)
     }
 
     /// Writes the store to files, opens it, and reads it: it holds the stored reports.

@@ -193,7 +193,8 @@ impl State for Stream {
         let mut digest = Digest(DefaultHasher::new());
         let numbers = (self.now, self.sequence, self.last_tick, self.introduced);
         (&self.budget, numbers, self.place, self.noted).hash(&mut digest.0);
-        (&self.packets, &self.acknowledgements, &self.disk).hash(&mut digest.0);
+        (&self.packets, &self.acknowledgements).hash(&mut digest.0);
+        self.disk.digest(self.budget.kills > 0, &mut digest);
         let _ = write!(digest, "{:?}", (&self.ring, &self.hello, &self.gathering));
         digest.0.finish()
     }

@@ -15,7 +15,7 @@
 //! send again all that they recorded.
 //!
 //! `cargo test -p hopbyte-collect histories` explores small budgets;
-//! `cargo test --release -p hopbyte-collect histories -- --ignored --nocapture` larger ones, in some minutes.
+//! `make histories` larger ones, and prints their numbers of states.
 
 mod crowd;
 mod disk;

@@ -11,10 +11,12 @@ use crate::datagram::Challenges;
 use crate::gather::{Channel, Gathering, Rules};
 use crate::server::packets::{answer, take};
 use crate::wire::{Hello, Token};
+use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 const SECOND: u64 = 1_000_000_000;
@@ -77,12 +79,15 @@ pub fn challenges(n: u8) -> Challenges {
     Challenges::with_key([0x80 | n; 32]).unwrap()
 }
 
-thread_local! {
-    static BEGAN: Instant = Instant::now();
-}
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// A packet and the port that it was sent from.
 type Packet = (Vec<u8>, u16);
+
+/// Places of the packets that are equal to none before them.
+fn firsts(packets: &[Packet]) -> impl Iterator<Item = usize> {
+    (0..packets.len()).filter(|&at| !packets[..at].contains(&packets[at]))
+}
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -148,7 +153,7 @@ impl Packets {
     fn send(&mut self) {
         // Every report is a second after the one before: the agent's own clock is not set.
         let since = Duration::from_secs(self.sequence);
-        let now = BEGAN.with(|began| *began + since);
+        let now = *BEGAN + since;
         let (hello, token) = (&self.hello, Some(&self.token));
         loop {
             let packets = self.exchange.next(hello, token, &mut self.ring, now);
@@ -222,8 +227,12 @@ impl State for Packets {
             self.port,
             self.processes,
         );
-        (&self.budget, numbers, &self.up, &self.down).hash(&mut digest.0);
-        (&self.recorded, &self.disk).hash(&mut digest.0);
+        // Packets arrive in any order, and recorded ones are sent again in any order and number.
+        let mut up: Vec<&Packet> = self.up.iter().collect();
+        up.sort_unstable();
+        let recorded: BTreeSet<&Packet> = self.recorded.iter().collect();
+        (&self.budget, numbers, up, &self.down, recorded).hash(&mut digest.0);
+        self.disk.digest(self.budget.kills > 0, &mut digest);
         let parts = (&self.ring, &self.hello, &self.exchange, &self.gathering);
         let _ = write!(digest, "{parts:?}");
         digest.0.finish()
@@ -234,13 +243,13 @@ impl State for Packets {
         let mut events = Vec::new();
         let mut add = |allowed: bool, event| events.extend(allowed.then_some(event));
         add(b.reports > 0, Event::Read);
-        for at in 0..self.up.len() {
+        for at in firsts(&self.up) {
             add(true, Event::Up(at));
             add(b.losses > 0, Event::Lose(at));
         }
         add(!self.down.is_empty(), Event::Down);
         add(!self.down.is_empty() && b.losses > 0, Event::LoseDown);
-        for at in 0..self.recorded.len() {
+        for at in firsts(&self.recorded) {
             add(b.repeats > 0, Event::Repeat(at, false));
             add(b.repeats > 0, Event::Repeat(at, true));
         }

@@ -179,8 +179,9 @@ impl State for World {
             self.last_tick,
         )
             .hash(&mut digest.0);
-        (&self.evicted, &self.wires, &self.free, &self.disk).hash(&mut digest.0);
+        (&self.evicted, &self.wires, &self.free).hash(&mut digest.0);
         self.acknowledged.hash(&mut digest.0);
+        self.disk.digest(self.budget.kills > 0, &mut digest);
         let parts = (&self.ring, &self.session, &self.gathering, &self.peers);
         let _ = write!(digest, "{parts:?}");
         digest.0.finish()

@@ -251,7 +251,8 @@ impl Replay {
     fn once(mut self, others: Vec<String>) -> Self {
         self.damage.unread += others.len() as u64;
         self.notes = others;
-        self.logs = without_copies(&*self.disk, self.logs.into(), &mut self.notes).into();
+        self.logs =
+            without_copies(&*self.disk, self.logs.make_contiguous(), &mut self.notes).into();
         self
     }
 

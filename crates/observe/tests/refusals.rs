@@ -200,8 +200,9 @@ fn what_cannot_be_built_is_refused_at_once() {
         .map(|n| Collective::named(n).unwrap())
     {
         for algorithm in kind.algorithms() {
+            let hosts = algorithm.inner().map_or("", |_| "/4");
             collectives.push(format!(
-                "collective:{}:8:1000:{}",
+                "collective:{}:8:1000:{}{hosts}",
                 kind.name(),
                 algorithm.name()
             ));

@@ -41,7 +41,7 @@ pub(crate) fn entries(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>)> 
 /// would count twice. Says which.
 pub(crate) fn without_copies(
     disk: &dyn Disk,
-    logs: Vec<PathBuf>,
+    logs: &[PathBuf],
     notes: &mut Vec<String>,
 ) -> Vec<PathBuf> {
     let first = |log: &PathBuf| {

@@ -53,7 +53,7 @@ pub fn seal_all_on(
     let (logs, mut warnings) = super::entries(folder)
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
     let (mut files, mut sound) = (Vec::new(), warnings.is_empty());
-    for log in super::without_copies(disk, logs, &mut warnings) {
+    for log in super::without_copies(disk, &logs, &mut warnings) {
         match seal_on(disk, &log) {
             Ok(sealed) => {
                 files.extend(sealed.files);

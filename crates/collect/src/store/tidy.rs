@@ -29,7 +29,7 @@ pub(super) fn tidy(
     catalogue: &mut Catalogue,
     status: &Status,
 ) -> Vec<String> {
-    let ended = without_copies(disk, ended, &mut notes);
+    let ended = without_copies(disk, &ended, &mut notes);
     notes
         .iter_mut()
         .for_each(|note| note.insert_str(0, "store: "));

@@ -12,12 +12,16 @@ use crate::graph::Graph;
 use crate::problem::{Objective, Problem};
 use crate::regrid::TaskGrid;
 use crate::spectral::Spectrum;
-use hopbyte_fabric::{End, LinkId, Routing};
+use crate::together::Together;
+use hopbyte_fabric::{End, Exchange, LinkId, Routing};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Maximum number of forwarding-table routes that are followed for a bound.
 const MOST_ROUTES: usize = 1 << 19;
+
+/// Maximum bytes of a message in whole numbers.
+const MOST_BYTES: f64 = (1u64 << 52) as f64;
 
 /// Safety factor for a sum of numbers that may have been rounded up to single precision.
 const ROUNDED: f64 = 1.0 - 4.0 * f32::EPSILON as f64;
@@ -85,6 +89,8 @@ struct Offer {
     eject: f64,
     router_out: f64,
     router_in: f64,
+    /// Highest capacity into a router, on all its links from others.
+    router_into: f64,
     /// Sums over the allocation.
     all_inject: f64,
     /// Capacity of all network links, and of those that leave the allocation's routers.
@@ -138,6 +144,7 @@ impl Offer {
             inject: best(&mut nodes().map(|n| n.inject)),
             eject: best(&mut nodes().map(|n| n.eject)),
             router_out: at_routers(&out),
+            router_into: at_routers(&into),
             router_in: last_links(problem).unwrap_or_else(|| at_routers(&into)),
             all_inject: shared.iter().map(|&l| problem.live_capacity(l)).sum(),
             network,
@@ -272,6 +279,71 @@ fn between_parts(problem: &Problem<'_>, flows: &Graph, spectrum: Option<&Spectru
     worst
 }
 
+/// Whether edges store the bytes of all pairs exactly.
+fn is_single(exchange: &Exchange) -> bool {
+    let mut messages = exchange.iter();
+    messages.all(|(_, m)| f64::from(m.bytes as f32) == m.bytes)
+}
+
+/// Loads of links that single routes can cause: multiples of the greatest common divisor of all messages.
+struct Steps {
+    bytes: f64,
+    /// Live capacities of the links between routers, and of all links, ascending.
+    network: Vec<f64>,
+    all: Vec<f64>,
+}
+
+impl Steps {
+    /// `None` if routes split bytes, or messages have no divisor.
+    fn of(problem: &Problem<'_>) -> Option<Self> {
+        let single = matches!(
+            problem.routing,
+            Routing::DimensionOrder(_) | Routing::Tables(_) | Routing::Tree(_)
+        );
+        if !single || problem.loads.is_some() {
+            return None;
+        }
+        let mut divisor = 0u64;
+        for (_, message) in problem.exchange.iter() {
+            let whole = message.bytes.fract() == 0.0 && (0.0..MOST_BYTES).contains(&message.bytes);
+            let (mut a, mut b) = (divisor, whole.then_some(message.bytes as u64)?);
+            while b > 0 {
+                (a, b) = (b, a % b);
+            }
+            divisor = a;
+        }
+        let capacities = |network: bool| -> Vec<f64> {
+            let links = problem.fabric.link_ids();
+            let links = links.filter(|&l| !network || is_network(problem, l));
+            let mut list: Vec<f64> = links.map(|l| problem.live_capacity(l)).collect();
+            list.retain(|&capacity| capacity > 0.0);
+            list.sort_by(f64::total_cmp);
+            list.dedup();
+            list
+        };
+        (divisor > 1).then(|| Self {
+            bytes: divisor as f64,
+            network: capacities(true),
+            all: capacities(false),
+        })
+    }
+
+    /// Least time of a link that is not below a bound.
+    fn next(&self, bound: f64, network: bool) -> f64 {
+        let capacities = if network { &self.network } else { &self.all };
+        let time = |capacity: &f64| {
+            let steps = (bound * capacity / self.bytes * (1.0 - 1e-6)).ceil();
+            steps * self.bytes / capacity
+        };
+        let least = capacities.iter().map(time).fold(f64::INFINITY, f64::min);
+        if least.is_finite() {
+            bound.max(least)
+        } else {
+            bound
+        }
+    }
+}
+
 /// Computes the bounds, in time proportional to the traffic plus the machine.
 pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> Bound {
     let offer = Offer::of(problem);
@@ -320,6 +392,27 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
             *router = router.max(cells.cut(&offer.router_rooms));
         }
     }
+    for (graph, node, router) in [
+        (requests, &mut off_node, &mut off_router),
+        (flows, &mut flow_off_node, &mut flow_off_router),
+    ] {
+        if let Some(groups) = Together::of(graph, offer.node_slots) {
+            *node = node.max(groups.leaving());
+            let worst = groups.worst(offer.node_rooms.len(), (offer.inject, offer.eject));
+            if std::ptr::eq(graph, flows) {
+                bound.worst_link_seconds = bound.worst_link_seconds.max(worst);
+            }
+        }
+        if let Some(groups) = Together::of(graph, offer.router_slots) {
+            *router = router.max(groups.leaving());
+            let rates = (offer.router_out, offer.router_into);
+            let worst = groups.worst(offer.router_rooms.len(), rates);
+            if std::ptr::eq(graph, flows) {
+                let network = &mut bound.worst_network_link_seconds;
+                *network = network.max(worst);
+            }
+        }
+    }
     let ratio = |bytes: f64, rate: f64| if rate > 0.0 { bytes / rate } else { 0.0 };
     bound.off_node_bytes = off_node;
     let near = off_node.max(off_router) * offer.near_hops;
@@ -340,8 +433,12 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
         .worst_link_seconds
         .max(ratio(flow_off_node, offer.all_inject))
         .max(bound.worst_network_link_seconds);
-    if problem.loads.is_some() {
-        // Bytes on the wire are not whole multiples of payload, and edges store them in single precision.
+    if let Some(steps) = Steps::of(problem) {
+        bound.worst_network_link_seconds = steps.next(bound.worst_network_link_seconds, true);
+        bound.worst_link_seconds = steps.next(bound.worst_link_seconds, false);
+    }
+    if problem.loads.is_some() || !is_single(problem.exchange) {
+        // Bytes on the wire are not whole multiples of payload, and edges store bytes in single precision.
         bound.worst_link_seconds *= ROUNDED;
         bound.worst_network_link_seconds *= ROUNDED;
     }

@@ -64,7 +64,9 @@ mod search;
 mod sharing;
 mod spectral;
 mod starts;
+mod together;
 mod turns;
+mod weights;
 
 pub use bound::Bound;
 pub use evaluate::{Evaluation, evaluate};

@@ -2,12 +2,12 @@
 
 use super::{Hosts, NONE, pack, pair_cost, quotient};
 use crate::change::{Change, count};
-use crate::engine::weights;
 use crate::graph::{Edge, Graph};
 use crate::paths::Paths;
 use crate::problem::{Objective, Problem};
 use crate::schedule::{Effort, Schedule};
 use crate::search::Weights;
+use crate::weights::weights;
 use hopbyte_fabric::random::Random;
 use std::collections::HashMap;
 

@@ -8,6 +8,7 @@
 #include "world.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,17 @@ static void kinds_print(void) {
     }
 }
 
+/* One of hopbyte's libraries: the loader goes on without a library that it cannot preload. */
+static int loaded_print(struct dl_phdr_info *info, size_t size, void *count) {
+    const char *name = strrchr(info->dlpi_name, '/');
+    (void)size;
+    if (name && strncmp(name, "/libhopbyte_", 12) == 0) {
+        printf("%s", (*(int *)count)++ ? ", " : "");
+        hopbyte_json_text(stdout, name + 1);
+    }
+    return 0;
+}
+
 static const char *level_name(int level) {
     return level == MPI_THREAD_MULTIPLE     ? "multiple"
            : level == MPI_THREAD_SERIALIZED ? "serialized"
@@ -117,7 +129,10 @@ static int basics(const struct hopbyte_world *world) {
     tool_interface_print();
     io_print();
     kinds_print();
-    printf("}\n");
+    int count = 0;
+    printf(", \"loaded\": [");
+    dl_iterate_phdr(loaded_print, &count);
+    printf("]}\n");
     return HOPBYTE_DONE;
 }
 

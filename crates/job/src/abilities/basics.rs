@@ -5,6 +5,7 @@ use super::{Ability, Checked, answer, version_in};
 use crate::error::Result;
 use crate::record::launch::Flavour;
 use serde::Deserialize;
+use std::path::Path;
 
 /// The probe's line about a whole MPI.
 #[derive(Debug, Default, Deserialize)]
@@ -20,6 +21,17 @@ pub(super) struct Basics {
     control_variables: i64,
     io: Option<String>,
     memory_kinds: Option<String>,
+    /// File names of hopbyte's libraries in the process; probes of earlier versions do not tell.
+    loaded: Option<Vec<String>>,
+}
+
+impl Basics {
+    /// Whether the probe had this library: the loader goes on without one that it cannot use.
+    pub(super) fn has_loaded(&self, library: &Path) -> bool {
+        self.loaded
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|n| library.ends_with(n)))
+    }
 }
 
 impl Checked {

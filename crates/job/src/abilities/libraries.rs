@@ -3,7 +3,7 @@
 use super::basics::Basics;
 use super::connect::Attempt;
 use super::{Ability, Checked, Folder, Tried, answer, last_line};
-use crate::error::Result;
+use crate::error::{JobError, Result};
 use crate::record::launch::{self, Flavour, Launcher};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,6 @@ pub(super) const LIBRARIES: [(&str, &str); 7] = [
         "Cray's PMI and RCA calls, with HOPBYTE_COORDS_FILE",
     ),
 ];
-/// The remedy for a library that is not there.
-const MAKE: &str = "make -C mpi";
 impl Checked {
     /// Whether jobs run with a library.
     pub(super) fn preloaded(
@@ -39,8 +37,9 @@ impl Checked {
         program: &Path,
         libraries: Option<&Path>,
     ) -> Result<Ability> {
-        let Ok(path) = launch::library(tool, flavour, libraries) else {
-            return Ok(self.absent(tool, &format!("libhopbyte_{tool}_{}.so", flavour.name())));
+        let path = match launch::library(tool, flavour, libraries) {
+            Ok(path) => path,
+            Err(error) => return Ok(self.absent(tool, &error)),
         };
         let words = preload(&self.kind, &path);
         let attempt = self.attempt(&words);
@@ -50,10 +49,16 @@ impl Checked {
         command.env("HOPBYTE_RECORD_DIR", &folder.0);
         let tried: Option<Basics> = answer(command)?;
         let says = match &tried {
-            Some(_) => about.to_owned(),
+            Some(basics) if basics.has_loaded(&path) => {
+                return Ok(self.row(tool, Some(true), &words.join(" "), about));
+            }
+            Some(_) => format!(
+                "{about}: the job ran without it, the loader ignored {}",
+                path.display()
+            ),
             None => format!("{about}: a job of two ranks with it gave no answer"),
         };
-        Ok(self.row(tool, Some(tried.is_some()), &words.join(" "), says))
+        Ok(self.row(tool, Some(false), "", says))
     }
 
     /// Whether a program reads the recorder's counters through PAPI; the probe is such a program.
@@ -67,8 +72,9 @@ impl Checked {
             unflavoured("papi", libraries),
             launch::library("record", flavour, libraries),
         );
-        let (Ok(papi), Ok(record)) = (papi, record) else {
-            return Ok(self.absent("papi", "libhopbyte_papi.so or the recorder"));
+        let (papi, record) = match (papi, record) {
+            (Ok(papi), Ok(record)) => (papi, record),
+            (Err(error), _) | (_, Err(error)) => return Ok(self.absent("papi", &error)),
         };
         let both = format!("{}:{}", papi.display(), record.display());
         let words = preload(&self.kind, Path::new(&both));
@@ -105,13 +111,10 @@ impl Checked {
         }
     }
 
-    fn absent(&self, tool: &'static str, file: &str) -> Ability {
-        self.row(
-            tool,
-            Some(false),
-            "",
-            format!("{file} is not there: {MAKE}"),
-        )
+    /// A library that is not there or cannot be preloaded.
+    fn absent(&self, tool: &'static str, error: &JobError) -> Ability {
+        let text = error.to_string();
+        self.row(tool, Some(false), "", text.replace("\nhint: ", "; "))
     }
 
     /// Rendezvous by file works where the MPI can connect two jobs.
@@ -121,8 +124,9 @@ impl Checked {
         flavour: Flavour,
         libraries: Option<&Path>,
     ) -> Ability {
-        let Ok(path) = launch::library("dpm", flavour, libraries) else {
-            return self.absent("dpm", &format!("libhopbyte_dpm_{}.so", flavour.name()));
+        let path = match launch::library("dpm", flavour, libraries) {
+            Ok(path) => path,
+            Err(error) => return self.absent("dpm", &error),
         };
         let about = "MPICH_DPM_SERVER and MPICH_DPM_CLIENT by file";
         if connect.works != Some(true) {
@@ -144,9 +148,9 @@ impl Checked {
         program: &Path,
         libraries: Option<&Path>,
     ) -> Result<Ability> {
-        let Ok(path) = launch::library("notify", flavour, libraries) else {
-            let file = format!("libhopbyte_notify_{}.so", flavour.name());
-            return Ok(self.absent("notify", &file));
+        let path = match launch::library("notify", flavour, libraries) {
+            Ok(path) => path,
+            Err(error) => return Ok(self.absent("notify", &error)),
         };
         let mut command = self.command(2, &Attempt::default(), program);
         command.args(["--try", "notify"]);
@@ -170,8 +174,9 @@ impl Checked {
 
     /// The fair lock is of use where the library has a global pthread mutex.
     pub(super) fn lock(&self, basics: &Basics, libraries: Option<&Path>) -> Ability {
-        let Ok(path) = unflavoured("lock", libraries) else {
-            return self.absent("lock", "libhopbyte_lock.so");
+        let path = match unflavoured("lock", libraries) {
+            Ok(path) => path,
+            Err(error) => return self.absent("lock", &error),
         };
         let says = match self.kind {
             Launcher::OpenMpi(_) => {
@@ -216,8 +221,7 @@ impl Checked {
 
 /// A library that calls no MPI, so that there is one for all.
 fn unflavoured(tool: &str, folder: Option<&Path>) -> Result<PathBuf> {
-    let places = ["lib/hopbyte".into(), "build/mpi".into()];
-    launch::beside(&format!("libhopbyte_{tool}.so"), folder, &places, MAKE)
+    launch::preloadable(&format!("libhopbyte_{tool}.so"), folder)
 }
 
 /// Words that preload a library.

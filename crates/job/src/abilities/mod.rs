@@ -302,6 +302,24 @@ mod tests {
     }
 
     #[test]
+    fn a_library_that_the_loader_would_ignore_is_refused() {
+        let folder = Folder::new().unwrap();
+        for (name, bad) in [("a b", "' '"), ("a:b", "':'")] {
+            let below = folder.0.join(name);
+            std::fs::create_dir(&below).unwrap();
+            std::fs::write(below.join("libhopbyte_lock.so"), "").unwrap();
+            let error = launch::preloadable("libhopbyte_lock.so", Some(&below)).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.contains(&format!("LD_PRELOAD ends a name at {bad}")),
+                "{text}"
+            );
+        }
+        std::fs::write(folder.0.join("libhopbyte_lock.so"), "").unwrap();
+        assert!(launch::preloadable("libhopbyte_lock.so", Some(&folder.0)).is_ok());
+    }
+
+    #[test]
     fn what_is_not_there_is_refused() {
         let error = check(Path::new("/nonexistent/mpirun"), None, None).unwrap_err();
         assert_eq!(error.to_string(), "/nonexistent/mpirun: no such program");

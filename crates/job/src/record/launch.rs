@@ -509,8 +509,29 @@ fn linked_to(program: &Path) -> Option<(Flavour, String)> {
 /// A preload library.
 pub(crate) fn library(tool: &str, flavour: Flavour, folder: Option<&Path>) -> Result<PathBuf> {
     let name = format!("libhopbyte_{tool}_{}.so", flavour.name());
+    preloadable(&name, folder)
+}
+
+/// A preload library by its file name, with a path that the loader can read.
+///
+/// # Errors
+/// It is not there, or its path has a character at which the loader ends a name: it would ignore the library, and the job
+/// would run without.
+pub(crate) fn preloadable(name: &str, folder: Option<&Path>) -> Result<PathBuf> {
     let relative = ["lib/hopbyte".into(), "build/mpi".into()];
-    beside(&name, folder, &relative, "make -C mpi")
+    let path = beside(name, folder, &relative, "make -C mpi")?;
+    if let Some(bad) = [' ', ':']
+        .iter()
+        .find(|&&c| path.to_string_lossy().contains(c))
+    {
+        return Err(Lacking(format!(
+            "{}: LD_PRELOAD ends a name at {bad:?}\nhint: install hopbyte below a folder without blanks and colons, \
+             or copy its libraries there and name the folder",
+            path.display()
+        ))
+        .into());
+    }
+    Ok(path)
 }
 
 /// A file that is installed with hopbyte: in the given folder, else relative to the installed command

@@ -166,7 +166,7 @@ def predict(
     """Run time of a recorded job under each of several placements (``hopbyte predict``), in seconds with intervals.
 
     ``trace`` is a folder of ``hopbyte record --trace`` or a trace of another format, ``placements`` are files,
-    ``network`` rates and delays beyond the links: plain, gemini, seastar, infiniband or a TOML file. The table
+    ``network`` rates and delays beyond the links: plain, ethernet, gemini, seastar, infiniband or a file. The table
     ``placements`` has a row per placement. The answer is no if the trace lacks calls.
     """
     return _report(

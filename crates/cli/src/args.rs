@@ -123,7 +123,7 @@ impl LoadArgs {
 #[derive(Args, Clone, Debug)]
 pub struct JobCommand {
     /// The command, after `--`
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
 }
 
@@ -327,7 +327,7 @@ pub struct LiveArgs {
     /// May be given several times.
     #[arg(long = "file", value_name = "FILE", help_heading = "Sources")]
     pub files: Vec<PathBuf>,
-    /// Ask all ports of the InfiniBand fabric too, by `ibqueryerrors`
+    /// Ask all ports of the InfiniBand fabric too, by `hopbyte-mads` or `ibqueryerrors`
     #[arg(long, help_heading = "Sources")]
     pub fabric_wide: bool,
 }

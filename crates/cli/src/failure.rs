@@ -1,10 +1,11 @@
 //! Errors as messages for users and exit codes for scripts.
 
 use clap::error::ErrorKind;
-use hopbyte_fabric::Class;
+use hopbyte_fabric::{Class, InputError};
 use hopbyte_job::causes;
 use hopbyte_job::failure::{BAD_INPUT, Failure};
 use hopbyte_view::terminal::end_spinner;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 
 /// Success, or the answer is yes.
@@ -29,7 +30,14 @@ pub fn report(error: &anyhow::Error, json: bool) -> u8 {
 }
 
 /// The same for a command line that is not valid; help and version are no errors and go to standard output.
-pub fn usage(error: &clap::Error, json: bool) -> u8 {
+pub fn usage(error: &clap::Error, arguments: &[OsString], json: bool) -> u8 {
+    let unreadable = arguments.iter().find(|a| a.to_str().is_none());
+    if let Some(word) = unreadable.filter(|_| error.kind() == ErrorKind::InvalidUtf8) {
+        let found = format!("{} with bytes that are not UTF-8", word.display());
+        let error = InputError::new("command line", found, "UTF-8").of(Class::OptionValue);
+        let hint = "give a file another name, for example by ln -s";
+        return report(&error.hint(hint).into(), json);
+    }
     let class = match error.kind() {
         ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand => Class::UnknownWord,
         ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand => Class::MissingArgument,

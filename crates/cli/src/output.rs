@@ -1,7 +1,7 @@
 //! Answers as tables with units in the header, or as JSON; remarks go to standard error.
 
 pub use hopbyte_fabric::units::{SIZES, TIMES, count, scale};
-use hopbyte_job::shell_word;
+use hopbyte_job::command_line;
 pub use hopbyte_view::terminal::Table;
 use hopbyte_view::terminal::end_spinner;
 use serde::Serialize;
@@ -46,26 +46,26 @@ impl Output {
     /// One line of text.
     pub fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         end_spinner();
-        writeln!(self.out, "{}", text.as_ref())
+        named(writeln!(self.out, "{}", text.as_ref()))
     }
 
     /// Text without a line end added (a launcher's file).
     pub fn text(&mut self, text: &str) -> io::Result<()> {
         end_spinner();
-        self.out.write_all(text.as_bytes())
+        named(self.out.write_all(text.as_bytes()))
     }
 
     /// A file's content, unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         end_spinner();
-        self.out.write_all(bytes)
+        named(self.out.write_all(bytes))
     }
 
     /// One JSON object on one line.
     pub fn object(&mut self, value: &impl Serialize) -> io::Result<()> {
         end_spinner();
-        serde_json::to_writer(&mut self.out, value)?;
-        self.out.write_all(b"\n")
+        named(serde_json::to_writer(&mut self.out, value).map_err(Into::into))?;
+        named(self.out.write_all(b"\n"))
     }
 
     /// A table.
@@ -95,18 +95,11 @@ impl Output {
 
     /// Flushes the output.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        named(self.out.flush())
     }
 }
 
-/// A command line quoted for a shell, program name first.
-pub fn command_line(arguments: &[OsString]) -> String {
-    let words = arguments
-        .iter()
-        .skip(1)
-        .map(|word| shell_word(&word.to_string_lossy()));
-    std::iter::once("hopbyte".to_owned())
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
+/// The error of a write, with its place.
+fn named(written: io::Result<()>) -> io::Result<()> {
+    written.map_err(|e| io::Error::new(e.kind(), format!("cannot write standard output: {e}")))
 }

@@ -17,6 +17,8 @@ pub struct LinkState {
     pub window: Column,
     /// Bytes received in the window.
     pub received_bytes: Column,
+    /// Bytes that the sending end counts, where it does.
+    pub sent_bytes: Column,
     /// Packets received in the window (sent, if only the sender counts them).
     pub packets: Column,
     /// Received bytes over the bytes that the lanes in service could have carried (USED_BW of paper 003, 0..1).
@@ -49,6 +51,7 @@ impl LinkState {
             window_seconds: None,
             window: Column::unknown(n),
             received_bytes: Column::unknown(n),
+            sent_bytes: Column::unknown(n),
             packets: Column::unknown(n),
             used_ratio: Column::unknown(n),
             input_stall_ratio: Column::unknown(n),
@@ -121,6 +124,7 @@ impl LinkState {
                 .window
                 .set(link, window(side, link).filter(|_| known > 0));
             state.received_bytes.put(link, bytes.map(|(b, _)| b));
+            state.sent_bytes.put(link, read(Q::SentBytes));
             let packets = first(Q::ReceivedPackets, Q::SentPackets);
             state.packets.put(link, packets.map(|(p, _)| p));
             state.used_ratio.put(link, either(used, read(Q::UsedRatio)));

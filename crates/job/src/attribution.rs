@@ -8,7 +8,7 @@
 use hopbyte_fabric::{Fabric, LinkId, LinkState, Node, NodeId, RouterId, Routing};
 use hopbyte_observe::Jobs;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::replace;
 
 /// Bytes of a job on a link.
@@ -34,8 +34,13 @@ pub struct ByJob {
     pub unexplained_bytes: Option<f64>,
 }
 
+/// Bytes that continue from a link on the next, by estimate.
+pub type Turns = BTreeMap<LinkId, BTreeMap<LinkId, f64>>;
+
 /// Bytes of all links by job.
 pub struct Attribution {
+    /// Nodes of each job with their bytes.
+    flows: Vec<Vec<Flow>>,
     /// By link: the jobs with bytes on it.
     loads: Vec<Vec<Load>>,
     ids: Vec<String>,
@@ -155,10 +160,21 @@ impl<'a> Pairs<'a> {
     }
 }
 
+/// Bytes from a node to another: in proportion to the receivers' bytes.
+fn gravity(flows: &[Flow]) -> impl Fn(&Flow, &Flow) -> f64 {
+    let total: f64 = flows.iter().map(|f| f.received).sum();
+    let others = flows.len().saturating_sub(1).max(1) as f64;
+    move |from, to| match total - from.received {
+        rest if rest > 0.0 => from.sent * to.received / rest,
+        _ => from.sent / others,
+    }
+}
+
 impl Attribution {
     /// Attributes the bytes of a reading.
     pub fn of(fabric: &Fabric, routing: &Routing, state: &LinkState, jobs: &Jobs) -> Self {
         let mut all = Self {
+            flows: Vec::new(),
             loads: (0..fabric.links().len()).map(|_| Vec::new()).collect(),
             ids: jobs.ids().to_vec(),
             outside: 0.0,
@@ -173,6 +189,7 @@ impl Attribution {
             let flows = all.flows(fabric, state, jobs, job);
             let load = all.load(fabric, routing, &flows);
             all.keep(job as u32, &load);
+            all.flows.push(flows);
         }
         all
     }
@@ -227,11 +244,7 @@ impl Attribution {
             received: vec![0.0; links],
         };
         let pairs = Pairs::of(fabric, routing, flows);
-        let total: f64 = flows.iter().map(|f| f.received).sum();
-        let part = |from: &Flow, to: &Flow| match total - from.received {
-            others if others > 0.0 => from.sent * to.received / others,
-            _ => from.sent / (flows.len() - 1) as f64,
-        };
+        let part = gravity(flows);
         let mut last = vec![usize::MAX; links];
         let mut talks = vec![false; flows.len()];
         let end = |link: fn(&Node) -> LinkId, flow: &Flow| link(fabric.node(flow.node)).index();
@@ -284,6 +297,65 @@ impl Attribution {
             load.received[end(|n| n.eject, flow)] += flow.most_received;
         }
         load
+    }
+
+    /// Bytes that continue from some links on the next ones, by the gravity model. Of several paths of a pair, what enters
+    /// a router leaves it in the proportion of the links' shares.
+    pub fn turns(&self, fabric: &Fabric, routing: &Routing, of: &BTreeSet<LinkId>) -> Turns {
+        let mut turns = Turns::new();
+        for flows in &self.flows {
+            let part = gravity(flows);
+            let pairs = Pairs::of(fabric, routing, flows);
+            let mut add = |from: LinkId, to: LinkId, bytes: f64| {
+                if bytes > 0.0 && of.contains(&from) && fabric.link(from).to == fabric.link(to).from
+                {
+                    *turns.entry(from).or_default().entry(to).or_default() += bytes;
+                }
+            };
+            pairs.by_source(|from, to, network| {
+                let each = |f: usize| to.iter().map(|&t| part(&flows[f], &flows[t])).sum::<f64>();
+                let all: f64 = from.iter().map(|&f| each(f)).sum();
+                let concerned = network.iter().any(|(l, _)| of.contains(l))
+                    || from
+                        .iter()
+                        .any(|&f| of.contains(&fabric.node(flows[f].node).inject));
+                if !concerned {
+                    return;
+                }
+                for &(l, share) in network {
+                    for &(next, other) in network {
+                        add(l, next, all * share.min(other));
+                    }
+                }
+                if !pairs.has_ends {
+                    return;
+                }
+                for &t in to {
+                    let eject = fabric.node(flows[t].node).eject;
+                    let bytes = from
+                        .iter()
+                        .map(|&f| part(&flows[f], &flows[t]))
+                        .sum::<f64>();
+                    network
+                        .iter()
+                        .for_each(|&(l, share)| add(l, eject, bytes * share));
+                    for &f in from {
+                        add(
+                            fabric.node(flows[f].node).inject,
+                            eject,
+                            part(&flows[f], &flows[t]),
+                        );
+                    }
+                }
+                for &f in from {
+                    let inject = fabric.node(flows[f].node).inject;
+                    network
+                        .iter()
+                        .for_each(|&(l, share)| add(inject, l, each(f) * share));
+                }
+            });
+        }
+        turns
     }
 
     /// The jobs of a link that carried so many bytes.
@@ -345,7 +417,6 @@ mod tests {
     use hopbyte_fabric::spec;
     use hopbyte_observe::counters::jobs as read;
     use hopbyte_observe::text::{Limits, Text};
-    use std::collections::BTreeSet;
 
     fn jobs(fabric: &Fabric, csv: &str) -> Jobs {
         let text = Text::from_bytes("jobs.csv", csv.as_bytes(), Limits::TEXT).unwrap();
@@ -500,6 +571,7 @@ mod tests {
                 })
                 .collect();
             let mut all = Attribution {
+                flows: Vec::new(),
                 loads: Vec::new(),
                 ids: Vec::new(),
                 outside: 0.0,

@@ -1,17 +1,20 @@
 //! The cause of a slow network, from counters, jobs and routes alone: `hopbyte.blame/1`.
 //!
-//! Facts first: links that are down, that run with fewer lanes, that count more errors than a healthy link may. Then
-//! waiting: on a lossless network a full receiver stops its senders, so a link that waits for credits is a victim as long as
-//! a link behind it waits too or is full. The links at which the waiting begins are explained by [`crate::infer`]: a full
-//! link is a hot spot of the jobs that fill it; one that waits or carries little while others wait for it is slow, or is
-//! held back by the node or router at its end.
+//! Facts first: links that are down, that run with fewer lanes, that count more errors than a healthy link may, whose bytes
+//! arrive at another link's end. Then waiting: on a lossless network (`blame/begin.rs`) a full receiver stops its senders, and what
+//! the routers there could have sent tells whether a fault or only traffic is the reason; on a network of queues without
+//! credits [`crate::infer`] explains which queues are slow. A full link for which others wait is a hot spot of the jobs that
+//! fill it.
 
 use crate::attribution::Attribution;
 use crate::error::{Result, refuse};
-use crate::infer::{Fault, Hypothesis, Inference, Observation, threshold};
+use crate::infer::{Fault, Hypothesis, Inference, Observation};
 use crate::probe::component::Component;
+use crate::probe::explain::{Finding, Limit, Suspect};
+use crate::probe::separate::separating;
+use begin::Origin;
 use hopbyte_fabric::units::{count, significant};
-use hopbyte_fabric::{End, Fabric, LinkId, LinkState};
+use hopbyte_fabric::{End, Fabric, LinkId, LinkState, Routing};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +24,6 @@ const WAITING: f64 = 0.05;
 const FULL: f64 = 0.9;
 /// Share of the capacity from which a link carries traffic.
 const LOADED: f64 = 0.01;
-/// Bit errors per bit of a healthy link (InfiniBand specification, volume 2: at most 1e-12).
-const BIT_ERRORS: f64 = 1e-12;
-/// Fewest errors that are reported.
-const FEWEST: f64 = 5.0;
 /// Noise of the counters of a window, as a standard deviation of the logarithm.
 const NOISE: f64 = 0.1;
 /// Smallest loss of strength that is reported.
@@ -44,6 +43,8 @@ pub enum Kind {
     Lanes,
     /// More transmission errors than a healthy link has.
     Errors,
+    /// Its bytes arrive at another link's end.
+    Miscabled,
     /// A node or its adapter does not drain its arrivals.
     SlowReceiver,
     /// It carries less than it could while traffic waits for it.
@@ -59,6 +60,7 @@ impl Kind {
             Self::Down => "down",
             Self::Lanes => "lanes lost",
             Self::Errors => "errors",
+            Self::Miscabled => "miscabled",
             Self::SlowReceiver => "slow receiver",
             Self::Slow => "slow",
             Self::HotSpot => "hot spot",
@@ -77,6 +79,9 @@ pub struct Cause {
     pub name: String,
     /// Components that the counters cannot tell from it.
     pub or: Vec<String>,
+    /// The transfer between two nodes that would tell most of them apart: sender and receiver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<[String; 2]>,
     /// Two sentences: its own counters, and those of comparable components.
     pub evidence: [String; 2],
     /// Links that wait behind it.
@@ -109,6 +114,7 @@ pub struct Blame {
 /// Symptoms of a link.
 struct View<'a> {
     fabric: &'a Fabric,
+    routing: &'a Routing,
     state: &'a LinkState,
     jobs: Option<&'a Attribution>,
 }
@@ -117,25 +123,41 @@ struct View<'a> {
 ///
 /// # Errors
 /// The counters show none of the faults.
-pub fn blame(fabric: &Fabric, state: &LinkState, jobs: Option<&Attribution>) -> Result<Blame> {
+pub fn blame(
+    fabric: &Fabric,
+    routing: &Routing,
+    state: &LinkState,
+    jobs: Option<&Attribution>,
+) -> Result<Blame> {
     let view = View {
         fabric,
+        routing,
         state,
         jobs,
     };
-    let mut causes = view.facts();
-    let named: BTreeSet<String> = causes.iter().map(|c| c.name.clone()).collect();
     let waiting = view.waiting();
+    let mut facts = view.facts();
+    facts.extend(view.miscabled());
+    let faulty: BTreeSet<LinkId> = facts.iter().flat_map(|(links, _)| links.clone()).collect();
+    let mut causes: Vec<Cause> = Vec::new();
+    for (links, mut cause) in facts {
+        cause.waiting_links = view.behind(&links, &waiting);
+        causes.push(cause);
+    }
+    let named: BTreeSet<String> = causes.iter().map(|c| c.name.clone()).collect();
     let mut slow = view.slow(&waiting);
+    slow.extend(view.begins(&waiting, &faulty));
     slow.retain(|c| !named.contains(&c.name));
     causes.extend(slow);
     causes.extend(view.hot_spots(&waiting));
     causes.sort_by(|a, b| {
-        let rank = |c: &Cause| (c.waiting_links == 0, c.fault);
+        // A hot spot is what traffic does to a healthy network; faults come first.
+        let rank = |c: &Cause| (c.fault == Kind::HotSpot, c.waiting_links == 0, c.fault);
         let (x, y) = (rank(a), rank(b));
-        x.0.cmp(&y.0)
+        (x.0, x.1)
+            .cmp(&(y.0, y.1))
             .then(b.waiting_links.cmp(&a.waiting_links))
-            .then(x.1.cmp(&y.1))
+            .then(x.2.cmp(&y.2))
             .then(a.name.cmp(&b.name))
     });
     let known = |c: &hopbyte_fabric::Column| c.known() > 0;
@@ -247,6 +269,7 @@ impl View<'_> {
             kind: component.kind(),
             name: component.name(self.fabric),
             or: Vec::new(),
+            probe: None,
             evidence,
             waiting_links: 0,
             victims,
@@ -274,54 +297,6 @@ impl View<'_> {
             true => Component::Link(link),
             false => Component::HostLink(link),
         }
-    }
-
-    /// Links that are down, have lost lanes or count errors.
-    fn facts(&self) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        let links = self.fabric.links().len();
-        let window = self.state.window_seconds.unwrap_or(0.0);
-        for id in self.fabric.link_ids() {
-            let link = self.fabric.link(id);
-            let all = f64::from(link.lanes);
-            let lanes = self.state.lanes.get(id).filter(|_| all >= 1.0);
-            if let Some(lanes) = lanes.filter(|&n| n < all) {
-                let fault = if lanes <= 0.0 {
-                    Kind::Down
-                } else {
-                    Kind::Lanes
-                };
-                let evidence = [
-                    format!("{lanes} of its {all} lanes are in service."),
-                    format!("It carried {} of its capacity.", percent(self.used(id))),
-                ];
-                causes.push(self.cause(fault, self.of_link(id), evidence));
-            }
-            let Some(errors) = self.state.errors.get(id).filter(|&e| e >= FEWEST) else {
-                continue;
-            };
-            // A link signals at its full rate even when it is idle.
-            let allowed = (8.0 * BIT_ERRORS * link.nominal.0 * window).max(1.0);
-            if errors * (errors / allowed).ln() - (errors - allowed) < threshold(links) {
-                continue;
-            }
-            let known = self.state.errors.as_slice().iter();
-            let others = known.filter(|&&e| e >= FEWEST).count() - 1;
-            let evidence = [
-                format!("It counts {} transmission errors.", count(errors as usize)),
-                match window > 0.0 {
-                    true => format!(
-                        "A healthy link has at most {} in {} s; {} other links have {FEWEST} or more.",
-                        significant(allowed, 2),
-                        significant(window, 3),
-                        count(others)
-                    ),
-                    false => format!("{} other links have {FEWEST} or more.", count(others)),
-                },
-            ];
-            causes.push(self.cause(Kind::Errors, self.of_link(id), evidence));
-        }
-        causes
     }
 
     /// Whether traffic waits for a link: its queue is not empty at the end, or a link before it waits or holds input.
@@ -373,12 +348,13 @@ impl View<'_> {
             && self.state.queued_bytes.get(link).is_some_and(|q| q > 0.0)
     }
 
-    /// Slow components: where waiting begins.
+    /// Slow components of a network of queues without credits.
     fn slow(&self, waiting: &BTreeSet<LinkId>) -> Vec<Cause> {
         let mut observed: Vec<LinkId> = Vec::new();
         let mut observations = Vec::new();
         for link in self.fabric.link_ids() {
             let loaded = self.used(link) >= LOADED || waiting.contains(&link);
+            let loaded = loaded && self.is_queue(link);
             let Some(strength) = loaded.then(|| self.strength(link, waiting)).flatten() else {
                 continue;
             };
@@ -477,6 +453,72 @@ impl View<'_> {
         cause
     }
 
+    /// Components at which the waiting of links with credits begins.
+    fn begins(&self, waiting: &BTreeSet<LinkId>, faulty: &BTreeSet<LinkId>) -> Vec<Cause> {
+        let of = |origin: Origin| {
+            let named = |c: &Component| format!("{} {}", c.kind(), c.name(self.fabric));
+            let most = origin
+                .links
+                .iter()
+                .max_by(|a, b| self.stall(**a).total_cmp(&self.stall(**b)));
+            let &most = most?;
+            let (name, waits) = (self.fabric.link_name(most), percent(self.stall(most)));
+            let carries = percent(self.used(most));
+            let fault = match origin.component {
+                Component::Host(_) => Kind::SlowReceiver,
+                _ => Kind::Slow,
+            };
+            let shown = match origin.component {
+                Component::Link(l) | Component::HostLink(l) if l != most => format!(
+                    "It carries {} of its capacity, and {name}, which leads to it, waits {waits} of the time.",
+                    percent(self.used(l))
+                ),
+                _ => format!(
+                    "{name} waits {waits} of the time and carries {carries} of its capacity, though nothing behind it waits or is full."
+                ),
+            };
+            let behind = self.behind(&origin.links, waiting);
+            let others = format!(
+                "{} links wait for it and {} behind them; {} others at the same place do not wait.",
+                count(origin.links.len()),
+                count(behind),
+                count(origin.free)
+            );
+            let mut cause = self.cause(fault, origin.component, [shown, others]);
+            cause.waiting_links = behind + origin.links.len();
+            cause.or = origin.or.iter().map(named).collect();
+            cause.probe = self.telling(origin.component, &origin.or);
+            Some(cause)
+        };
+        self.origins(waiting, faulty)
+            .into_iter()
+            .filter_map(of)
+            .collect()
+    }
+
+    /// The transfer whose rate tells a component from its alternatives.
+    fn telling(&self, component: Component, or: &[Component]) -> Option<[String; 2]> {
+        let half = |component| Suspect {
+            component,
+            limit: Limit::Share(0.5),
+        };
+        let finding = Finding {
+            suspect: half(component),
+            or: or.iter().copied().map(half).collect(),
+            paths: 0,
+            expected: 1.0,
+            measured: 0.5,
+        };
+        let most = self
+            .fabric
+            .links()
+            .iter()
+            .map(|l| l.capacity().0)
+            .fold(0.0, f64::max);
+        let found = separating(self.fabric, self.routing, (1.0, most), TOLERANCE, &finding)?;
+        Some([found.from, found.to].map(|n| self.fabric.node(n).name.clone()))
+    }
+
     /// Full links for which others wait.
     fn hot_spots(&self, waiting: &BTreeSet<LinkId>) -> Vec<Cause> {
         let full = |&l: &LinkId| self.used(l) >= FULL && !waiting.contains(&l);
@@ -508,5 +550,7 @@ impl View<'_> {
     }
 }
 
+mod begin;
+mod facts;
 #[cfg(test)]
 mod tests;

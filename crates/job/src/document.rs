@@ -101,6 +101,9 @@ pub struct Document {
     /// Parts of the node behind each slot, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inside: Option<Arranged>,
+    /// Run time before and after it (`hopbyte.predict/1`), if requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run_time: Option<serde_json::Value>,
 }
 
 /// Origin and size of the traffic.
@@ -310,6 +313,7 @@ impl Document {
                 .collect(),
             slots: places.map(|s| s.slot).collect(),
             inside: mapping.inside.clone(),
+            run_time: (mapping.run_time.as_ref()).and_then(|p| serde_json::to_value(p).ok()),
         }
     }
 

@@ -176,7 +176,9 @@ pub fn told(error: &(dyn StdError + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     for cause in causes.map(ToString::to_string) {
         if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
+            // A hint stays last.
+            let at = text.find("\nhint: ").unwrap_or(text.len());
+            text.insert_str(at, &format!(": {cause}"));
         }
     }
     text

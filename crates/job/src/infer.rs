@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Probability of an accusation by chance in one search.
 const CHANCE: f64 = 1e-3;
 /// Gains of log-likelihood closer than this cannot be told apart: a ratio of 20 to 1.
-const TIE: f64 = 3.0;
+pub const TIE: f64 = 3.0;
 /// Deviations from which a residual counts linearly: one disturbed measurement is not decisive.
 const LINEAR: f64 = 8.0;
 /// Deviations below its prediction that make an observation suspicious.

@@ -36,6 +36,7 @@
 pub mod abilities;
 pub mod attribution;
 pub mod blame;
+pub mod calibration;
 pub mod costs;
 pub mod demo;
 pub mod doctor;
@@ -88,4 +89,16 @@ pub fn shell_word(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
+}
+
+/// A command line quoted for a shell, program name first.
+pub fn command_line(arguments: &[std::ffi::OsString]) -> String {
+    let words = arguments
+        .iter()
+        .skip(1)
+        .map(|word| shell_word(&word.to_string_lossy()));
+    std::iter::once("hopbyte".to_owned())
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Context, Result};
 use crate::inside::Arranged;
+use crate::predict::{Ask, Prediction, by_rank, predict};
 use crate::question::{Effort, Question};
 use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
 use hopbyte_fabric::Placement;
@@ -28,6 +29,8 @@ pub struct Mapping {
     pub seeds: usize,
     /// Parts of the node behind each slot, if known.
     pub inside: Option<Arranged>,
+    /// Run time before and after it, if requested.
+    pub run_time: Option<Prediction>,
 }
 
 /// Searches for the best placement; `progress` is called from any thread.
@@ -46,6 +49,7 @@ pub fn search(
         migration: None,
         seeds: 1,
         inside: None,
+        run_time: None,
     })
 }
 
@@ -80,7 +84,34 @@ impl Mapping {
             migration: Some(migration),
             seeds: self.seeds,
             inside: None,
+            run_time: None,
         })
+    }
+
+    /// Predicts the run time of the traced job whose traffic was mapped, before and after.
+    ///
+    /// # Errors
+    /// The traffic is no trace; see [`predict`].
+    pub fn timed(mut self, question: &Question, network: Option<&str>) -> Result<Self> {
+        let (name, was) = before(question, &self)?;
+        self.run_time = Some(predict(&Ask {
+            trace: &question.traffic,
+            machine: &question.machine,
+            network,
+            placements: &[],
+            nodes: None,
+            ranks_per_node: None,
+            seed: self.certificate.seed,
+            collectives: None,
+            operations_per_s: None,
+            given: vec![
+                (name.to_owned(), by_rank(&was)),
+                ("mapped".to_owned(), by_rank(&self.placement)),
+            ],
+            background: question.background.as_deref(),
+            measured: &[],
+        })?);
+        Ok(self)
     }
 
     /// The placement as input for a launcher; the job's MPI is not known here.

@@ -6,7 +6,8 @@
 
 use crate::error::Result;
 use crate::machine::MachineSource;
-use hopbyte_fabric::InputError;
+use hopbyte_fabric::spec::is_fabric_spec;
+use hopbyte_fabric::{InputError, misspelt, similar};
 use hopbyte_observe::text;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -17,16 +18,37 @@ use toml::{Table, Value};
 const FILE: &str = "hopbyte.toml";
 
 /// Name, meaning, and whether several values are possible.
-pub const TABLE: [(&str, &str, bool); 8] = [
+pub const TABLE: [(&str, &str, bool); 9] = [
     ("fabric", "the machine: a file or a spec", false),
     ("routes", "its forwarding tables", true),
     ("system-map", "node numbers of a Cray machine", false),
     ("names", "names for GUIDs", false),
     ("hosts", "kinds of hosts", true),
+    (
+        "network",
+        "rates and delays beyond the links, for predictions",
+        false,
+    ),
     ("oracle", "a running oracle, for the live load", false),
     ("libraries", "folder of the preload libraries", false),
     ("state", "folder of what `hopbyte run` has learnt", false),
 ];
+
+const NAMES: [&str; TABLE.len()] = {
+    let mut names = [""; TABLE.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = TABLE[i].0;
+        i += 1;
+    }
+    names
+};
+
+/// Settings whose values are paths, or for a machine a spec.
+const FILES: [&str; 5] = ["fabric", "routes", "system-map", "names", "libraries"];
+
+/// Variables of the probes and of jobs that resemble a setting's.
+const OTHERS: [&str; 4] = ["HOPBYTE_NAME", "HOPBYTE_NID", "HOPBYTE_NODE", "HOPBYTE_JOB"];
 
 /// Settings that belong to one machine, beside `fabric`.
 const PARTS: [&str; 4] = ["routes", "system-map", "names", "hosts"];
@@ -57,7 +79,7 @@ impl Settings {
             settings.read(&file)?;
         }
         for (name, _, several) in TABLE {
-            let variable = format!("HOPBYTE_{}", name.to_uppercase().replace('-', "_"));
+            let variable = variable(name);
             let Some(value) = std::env::var(&variable).ok().filter(|v| !v.is_empty()) else {
                 continue;
             };
@@ -70,6 +92,37 @@ impl Settings {
         Ok(settings)
     }
 
+    /// What a user would want to know about settings that are read without an error: files that do not exist, and
+    /// variables whose name is almost that of a setting.
+    pub fn remarks(&self) -> Vec<String> {
+        let files = self.0.iter().filter(|s| FILES.contains(&s.name));
+        let mut remarks: Vec<String> = files
+            .flat_map(|s| s.values.iter().map(move |value| (s, value)))
+            .filter(|(s, value)| {
+                let is_spec = s.name == "fabric" && is_fabric_spec(value);
+                !is_spec && !Path::new(value).exists()
+            })
+            .map(|(s, value)| {
+                let near = misspelt(value).unwrap_or_else(|| "there is no such file".into());
+                format!("{} = {value} of {}: {near}", s.name, s.origin)
+            })
+            .collect();
+        let known = NAMES.map(variable);
+        for (name, _) in std::env::vars_os() {
+            let Some(name) = name.to_str().filter(|n| n.starts_with("HOPBYTE_")) else {
+                continue;
+            };
+            let short = |name: &str| name.trim_start_matches("HOPBYTE_").to_owned();
+            if OTHERS.contains(&name) || known.iter().any(|k| k == name) {
+                continue;
+            }
+            if let Some(near) = similar(&short(name), NAMES).first() {
+                remarks.push(format!("{name} is not read; there is {}", variable(near)));
+            }
+        }
+        remarks
+    }
+
     /// Adds the settings of a file.
     fn read(&mut self, path: &Path) -> Result<()> {
         let file = path.display().to_string();
@@ -77,11 +130,16 @@ impl Settings {
         let table = table(&file, &text)?;
         for (name, value) in &table {
             let Some((known, _, several)) = TABLE.into_iter().find(|row| row.0 == name) else {
-                let expected = TABLE.map(|row| row.0).join(", ");
-                return Err(InputError::new(&file, name, expected).into());
+                let expected = NAMES.join(", ");
+                let error = InputError::new(&file, name, expected).at(line_of(&text, name));
+                return Err(match &similar(name, NAMES)[..] {
+                    [] => error,
+                    near => error.hint(format!("there is {}", near.join(", "))),
+                }
+                .into());
             };
             let values = match value {
-                Value::String(one) => Some(vec![one.clone()]),
+                Value::String(one) if !one.is_empty() => Some(vec![one.clone()]),
                 Value::Array(many) if several => {
                     many.iter().map(|v| v.as_str().map(str::to_owned)).collect()
                 }
@@ -94,7 +152,8 @@ impl Settings {
                 } else {
                     "a text"
                 };
-                return Err(InputError::new(&file, found, expected).into());
+                let error = InputError::new(&file, found, expected);
+                return Err(error.at(line_of(&text, name)).into());
             };
             let folder = path.parent().unwrap_or(Path::new(""));
             let values = values.into_iter().map(|v| beside(folder, v)).collect();
@@ -188,6 +247,21 @@ pub fn option_words(file: &str, text: &str) -> Result<Vec<OsString>> {
     Ok(options)
 }
 
+/// The variable of a setting.
+fn variable(name: &str) -> String {
+    format!("HOPBYTE_{}", name.to_uppercase().replace('-', "_"))
+}
+
+/// The line of a name at the top level of a settings file that is valid TOML.
+fn line_of(text: &str, name: &str) -> u64 {
+    let is_it = |line: &str| {
+        let line = line.trim_start().trim_start_matches(['[', '"', '\'']);
+        let rest = line.strip_prefix(name).map(str::trim_start);
+        rest.is_some_and(|r| r.starts_with(['=', ']', '.', '"', '\'']))
+    };
+    text.lines().position(is_it).map_or(1, |i| i as u64 + 1)
+}
+
 fn table(file: &str, text: &str) -> Result<Table, InputError> {
     text.parse().map_err(|e: toml::de::Error| {
         let error = InputError::new(file, e.message(), "lines of TOML, name = value");
@@ -263,7 +337,15 @@ mod tests {
     #[test]
     fn unknown_names_and_types_are_refused_with_their_file() {
         for (text, found) in [
-            ("fabrik = 'x'", "fabrik"),
+            ("fabrik = 'x'", "c.toml:1: found fabrik"),
+            ("fabrik = 'x'", "there is fabric"),
+            ("# one\n\nsystem_map = 'x'", "c.toml:3: found system_map"),
+            ("system_map = 'x'", "there is system-map"),
+            ("[fabric]\nfile = 'x'", "c.toml:1: found fabric = "),
+            (
+                "oracle = 'a:1'\nfabric = ''",
+                "c.toml:2: found fabric = \"\"",
+            ),
             ("fabric = 3", "fabric = 3"),
             ("fabric = ['a']", "fabric ="),
             ("hosts = [1]", "hosts ="),
@@ -272,6 +354,22 @@ mod tests {
             let error = read(&[("c.toml", text)]).unwrap_err().to_string();
             assert!(error.contains("c.toml") && error.contains(found), "{error}");
         }
+    }
+
+    #[test]
+    fn a_missing_file_is_told_and_a_spec_is_none() {
+        let remarks = |text: &str| {
+            let settings = read(&[("c.toml", text)]).unwrap();
+            let all = settings.remarks();
+            // The environment of the tests may add to them.
+            let own = all.into_iter().filter(|r| r.contains("c.toml"));
+            own.collect::<Vec<_>>()
+        };
+        assert!(remarks("fabric = 'torus:4x4'\nhosts = ['dgx-h100']").is_empty());
+        let told = remarks("fabric = 'toros:4x4'\nroutes = ['none.txt']");
+        assert!(told[0].contains("specs begin with torus"), "{told:?}");
+        assert!(told[1].starts_with("routes = none.txt of "), "{told:?}");
+        assert!(told[1].ends_with("there is no such file"), "{told:?}");
     }
 
     fn words(text: &str) -> Result<Vec<String>> {

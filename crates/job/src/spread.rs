@@ -286,6 +286,7 @@ fn gather(
         migration: None,
         seeds: tried.len(),
         inside: None,
+        run_time: None,
     })
 }
 

@@ -174,3 +174,22 @@ proptest! {
         }
     }
 }
+
+/// The tolerance is a share of a transfer's duration, not of the time since the beginning.
+#[test]
+fn late_transfers_end_one_after_the_other() {
+    let mut clock = Clock::new(Sharing::new(&[1.0, 1.0]), 1e-3);
+    let paths = [0, 1].map(|resource| {
+        clock.add_path(&[Use {
+            resource,
+            weight: 1.0,
+        }])
+    });
+    clock.advance_to(1e4);
+    clock.begin(paths[0], 1.0, f64::INFINITY, 0);
+    clock.begin(paths[1], 2.0, f64::INFINITY, 1);
+    let mut done = Vec::new();
+    clock.end_next(&mut done);
+    assert_eq!(done.len(), 1);
+    assert!((clock.now() - 10_001.0).abs() < 1e-6);
+}

@@ -85,13 +85,16 @@ pub fn predict(
     let ask = Ask {
         trace,
         machine: &machine.0,
-        network,
+        network: Some(network),
         placements: &placements,
         nodes,
         ranks_per_node,
         seed,
         collectives,
         operations_per_s: operations_per_second,
+        given: Vec::new(),
+        background: None,
+        measured: &[],
     };
     let prediction = py.detach(|| hopbyte_job::predict::predict(&ask));
     let prediction = prediction.map_err(python)?;
@@ -161,7 +164,7 @@ pub fn blame(
     let jobs = jobs.map(|file| read_jobs(&file, fabric, jobs_at));
     let jobs = jobs.transpose().map_err(python)?;
     let jobs = jobs.map(|jobs| Attribution::of(fabric, machine.routing(), state, &jobs));
-    let found = causes::blame(fabric, state, jobs.as_ref()).map_err(python)?;
+    let found = causes::blame(fabric, machine.routing(), state, jobs.as_ref()).map_err(python)?;
     let text = blame_text(&found, false);
     answer(&found, text, found.causes.is_empty())
 }

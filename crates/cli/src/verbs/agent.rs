@@ -63,7 +63,7 @@ pub struct AgentArgs {
     /// Further counters: a file of gpcdr's metrics, registers, LDMS or OpenMetrics
     #[arg(long, value_name = "FILE", help_heading = "Sources")]
     file: Vec<PathBuf>,
-    /// Read the ports of all InfiniBand switches too, by `ibqueryerrors`; one agent of the fabric does it
+    /// Read the ports of all InfiniBand switches too, by `hopbyte-mads` or `ibqueryerrors`; one agent of the fabric does it
     #[arg(long, help_heading = "Sources")]
     fabric_wide: bool,
     /// Read a captured tree instead of this machine

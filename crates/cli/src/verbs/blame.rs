@@ -21,7 +21,7 @@ pub fn run(args: &BlameArgs, out: &mut Output) -> Result<Answer> {
     let fabric = &machine.fabric;
     let state = &reading.state;
     let jobs = jobs.map(|jobs| Attribution::of(fabric, &machine.routing, state, &jobs));
-    let found = blame(fabric, state, jobs.as_ref())?;
+    let found = blame(fabric, &machine.routing, state, jobs.as_ref())?;
     if out.json {
         out.object(&found)?;
     } else {

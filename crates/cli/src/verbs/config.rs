@@ -8,6 +8,7 @@ use serde_json::json;
 /// Prints the table of settings.
 pub fn run(out: &mut Output) -> Result<Answer> {
     let settings = Settings::load()?;
+    settings.remarks().iter().for_each(|text| out.talk(text));
     if out.json {
         out.object(&json!({"schema": "hopbyte.config/1", "settings": settings.0}))?;
         return Ok(Answer::Yes);

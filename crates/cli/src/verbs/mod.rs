@@ -92,12 +92,9 @@ impl Verb {
     /// Whether it computes and ends by itself, and starts no job that prints.
     pub fn is_short(&self) -> bool {
         let job = matches!(self, Self::Run(_) | Self::Record(_) | Self::Lab(_));
+        let probe = matches!(self, Self::Probe(probe::Verb::Run(_)));
         let serves = matches!(self, Self::Agent(_) | Self::Collect(_) | Self::Watch(_));
-        let may = matches!(
-            self,
-            Self::Replay(_) | Self::Probe(_) | Self::Demo(_) | Self::Apply(_)
-        );
-        !(job || serves || may)
+        !(job || probe || serves || matches!(self, Self::Demo(_)))
     }
 }
 

@@ -1,9 +1,10 @@
 //! `hopbyte predict`: run time of a recorded job by placement.
 
-use crate::args::{FabricOption, read_machine};
+use crate::args::{CounterArgs, FabricOption};
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_job::predict::{Ask, predict};
+use hopbyte_job::reading;
 use hopbyte_view::terminal::predict_text;
 use std::path::PathBuf;
 
@@ -19,9 +20,10 @@ pub struct PredictArgs {
     /// A placement: a mapping (mapping.json) or a launcher's file (may be given several times)
     #[arg(long, value_name = "FILE")]
     placement: Vec<PathBuf>,
-    /// Rates and delays beyond the links: plain, gemini, seastar, infiniband, or a TOML file of them
-    #[arg(long, value_name = "NAME|FILE", default_value = "plain")]
-    network: String,
+    /// Rates and delays beyond the links: plain (default), ethernet, gemini, seastar, infiniband, a TOML file of them, or
+    /// results of hopbyte-probe --json
+    #[arg(long, value_name = "NAME|FILE")]
+    network: Option<String>,
     /// Nodes of the placements in order and at random (default: those of the recorded run, or of the first file)
     #[arg(long, value_name = "LIST")]
     nodes: Option<String>,
@@ -37,21 +39,35 @@ pub struct PredictArgs {
     /// Speed of a processor, for traces that count computation in operations (SimGrid)
     #[arg(long, value_name = "N")]
     operations_per_second: Option<f64>,
+    /// Counters of the links under other jobs' traffic (may be given several times)
+    #[arg(long, value_name = "FILE")]
+    background: Vec<PathBuf>,
+    /// Record of a later run, which is kept beside the trace: its error becomes the interval (may be given several times)
+    #[arg(long, value_name = "RECORD")]
+    measured: Vec<PathBuf>,
+    /// Properties of the counters that their files lack.
+    #[command(flatten)]
+    about: CounterArgs,
 }
 
 /// Predicts; exit code 1 if the trace lacks calls.
 pub fn run(args: &PredictArgs, out: &mut Output) -> Result<Answer> {
-    let machine = read_machine(&args.machine.beside.source(&args.machine.fabric), out)?;
+    let machine = args.machine.read(out)?;
+    let read = || reading(&args.background, &machine.fabric, &args.about.options());
+    let background = (!args.background.is_empty()).then(read).transpose()?;
     let prediction = predict(&Ask {
         trace: &args.trace,
         machine: &machine,
-        network: &args.network,
+        network: args.network.as_deref(),
         placements: &args.placement,
         nodes: args.nodes.as_deref(),
         ranks_per_node: args.ranks_per_node,
         seed: args.seed,
         collectives: args.collectives.as_deref(),
         operations_per_s: args.operations_per_second,
+        given: Vec::new(),
+        background: background.as_ref(),
+        measured: &args.measured,
     })?;
     prediction.notes.iter().for_each(|note| out.talk(note));
     match out.json {

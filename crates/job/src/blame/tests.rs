@@ -29,7 +29,13 @@ fn healthy_machines_are_not_blamed() {
     for machine in ["torus:4x4:nodes=2", "fattree:k=4,levels=2"] {
         let fabric = spec::fabric(machine).unwrap();
         for _ in 0..100 {
-            let found = blame(&fabric, &healthy(&fabric, &mut random), None).unwrap();
+            let found = blame(
+                &fabric,
+                &Routing::default_for(&fabric),
+                &healthy(&fabric, &mut random),
+                None,
+            )
+            .unwrap();
             assert!(found.causes.is_empty(), "{machine}: {:?}", found.causes);
             assert!(found.not_judged.is_empty());
         }
@@ -51,6 +57,22 @@ fn the_cause_is_named_first() {
             .nth(random.below(fabric.nodes().len()))
             .unwrap();
         let router = RouterId::of(random.below(fabric.routers().len()));
+        // Links out of a router that could carry more than they do.
+        let out = |r: RouterId| -> Vec<LinkId> {
+            let ejects = fabric.nodes_on(r).iter().map(|&n| fabric.node(n).eject);
+            fabric.links_from(r).iter().copied().chain(ejects).collect()
+        };
+        let End::Router(end) = fabric.link(link).to else {
+            unreachable!("a hop ends at a router")
+        };
+        let idle = match round % 6 {
+            3 => out(end),
+            4 => out(router),
+            _ => Vec::new(),
+        };
+        for l in idle {
+            state.used_ratio.set(l, Some(0.05));
+        }
         let mut stall = |l: LinkId, share: f64| state.credit_stall_ratio.set(l, Some(share));
         // Links into a router wait for its departures.
         let before = |end: End| -> Vec<LinkId> {
@@ -100,7 +122,7 @@ fn the_cause_is_named_first() {
                 (Kind::HotSpot, fabric.link_name(link))
             }
         };
-        let found = blame(&fabric, &state, None).unwrap();
+        let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
         total += 1;
         let ok = found
             .causes
@@ -123,6 +145,8 @@ fn counters_that_show_no_fault_are_refused() {
         state.received_bytes.set(link, Some(1e9));
         state.coverage[link.index()] = 1.0;
     }
-    let error = blame(&fabric, &state, None).unwrap_err().to_string();
+    let error = blame(&fabric, &Routing::default_for(&fabric), &state, None)
+        .unwrap_err()
+        .to_string();
     assert!(error.starts_with("nothing can be judged"), "{error}");
 }

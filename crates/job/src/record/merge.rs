@@ -247,6 +247,11 @@ impl Ranks {
         Ok(())
     }
 
+    /// Where the ranks' time went, if their records say so.
+    pub fn times(&self) -> Option<Times> {
+        self.times.times()
+    }
+
     /// Ranks whose counts are not there, if any.
     pub fn absent(&self) -> Option<String> {
         if self.ranks.is_empty() {

@@ -141,6 +141,11 @@ impl<'a> Network<'a> {
         (r != NONE).then_some(r)
     }
 
+    /// The resource of a node's memory.
+    pub(crate) fn memory_of(&self, node: NodeId) -> u32 {
+        self.memories + node.0
+    }
+
     /// Limits a node's sending and receiving rates, each. No effect without a limit of its own;
     /// links that it shares with others stay as they are.
     pub fn slow_down(&mut self, node: NodeId, bytes_per_s: f64) {

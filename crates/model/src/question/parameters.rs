@@ -44,12 +44,28 @@ pub struct Parameters {
     /// Maximum number of outstanding requests of an interface, at packet level; the router's preset when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding_requests: Option<u32>,
+    /// Links as queues of frames, for programs; absent: messages are flows that share links fairly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Queues>,
     /// Source of the values.
     pub calibration: String,
 }
 
+/// Links that serve frames first come, first served.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Queues {
+    /// Data of a connection (a pair of nodes) that may be under way at first; it grows by what is acknowledged.
+    pub first_window_bytes: f64,
+    /// The most that may be under way.
+    pub window_bytes: f64,
+    /// Bytes that an idle link passes at once (a token bucket); 0: none.
+    #[serde(default)]
+    pub burst_bytes: f64,
+}
+
 /// Names of the presets.
-pub const PRESETS: [&str; 4] = ["gemini", "seastar", "infiniband", "plain"];
+pub const PRESETS: [&str; 5] = ["gemini", "seastar", "infiniband", "ethernet", "plain"];
 
 impl Parameters {
     /// Parameters by name.
@@ -58,6 +74,7 @@ impl Parameters {
             "gemini" => Ok(Self::gemini()),
             "seastar" => Ok(Self::seastar()),
             "infiniband" => Ok(Self::infiniband()),
+            "ethernet" => Ok(Self::ethernet()),
             "plain" => Ok(Self::plain()),
             _ => Err(InputError::new("network", name, "a network that is known")
                 .hint(format!("networks are {}", PRESETS.join(", ")))
@@ -90,6 +107,7 @@ impl Parameters {
             memory_latency_s: 0.5e-6,
             eager_bytes: 4096.0,
             outstanding_requests: None,
+            queues: None,
             calibration:
                 "paper 002 Table I and I (efficiency, injection); Hopper's published latencies"
                     .into(),
@@ -118,6 +136,7 @@ impl Parameters {
             memory_latency_s: 1.0e-6,
             eager_bytes: 131_072.0,
             outstanding_requests: None,
+            queues: None,
             calibration: "paper 001, III (link 3092 MB/s, injection 62.5 % of 3.2 GB/s)".into(),
         }
     }
@@ -126,6 +145,22 @@ impl Parameters {
     pub fn infiniband() -> Self {
         Self {
             protocol: Protocol::Packets(Packets::INFINIBAND),
+            ..Self::plain()
+        }
+    }
+
+    /// TCP over Ethernet: frames in the queues of links, no delays.
+    pub fn ethernet() -> Self {
+        Self {
+            protocol: Protocol::Packets(Packets::TCP),
+            queues: Some(Queues {
+                // Ten segments (RFC 6928); Linux's largest send buffer.
+                first_window_bytes: 14_480.0,
+                window_bytes: 4_194_304.0,
+                burst_bytes: 0.0,
+            }),
+            // Open MPI over TCP (btl_tcp_eager_limit).
+            eager_bytes: 65_536.0,
             ..Self::plain()
         }
     }
@@ -149,6 +184,7 @@ impl Parameters {
             memory_latency_s: 0.0,
             eager_bytes: f64::MAX,
             outstanding_requests: None,
+            queues: None,
             calibration: "uncalibrated".into(),
         }
     }
@@ -210,6 +246,15 @@ impl Parameters {
                 not_negative(self.memory_latency_s),
             ),
             ("eager_bytes", self.eager_bytes, self.eager_bytes >= 0.0),
+            (
+                "queues",
+                self.queues.map_or(1.0, |q| q.first_window_bytes),
+                self.queues.is_none_or(|q| {
+                    q.first_window_bytes >= 1.0
+                        && q.window_bytes >= q.first_window_bytes
+                        && not_negative(q.burst_bytes)
+                }),
+            ),
             ("protocol", wire, positive(wire) && wire.is_finite()),
         ] {
             if !good {

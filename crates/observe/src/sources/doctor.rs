@@ -231,12 +231,14 @@ fn infiniband(places: &Places) -> Finding {
 
 /// Requirements for reading the whole fabric.
 fn fabric_wide() -> Finding {
-    let program = "ibqueryerrors";
+    let own = super::mads::poller().is_some();
+    let program = if own { "hopbyte-mads" } else { "ibqueryerrors" };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/sbin".into(), "/sbin".into()];
-    let found = std::env::split_paths(&path)
-        .chain(sbin)
-        .any(|folder| folder.join(program).is_file());
+    let found = own
+        || std::env::split_paths(&path)
+            .chain(sbin)
+            .any(|folder| folder.join(program).is_file());
     let finding = Finding::new("fabric-wide", program, State::Absent);
     let umad = Path::new("/dev/infiniband/umad0");
     match (

@@ -30,7 +30,7 @@ pub struct Places {
     pub interfaces: Vec<String>,
     /// Further files of one node's counters: gpcdr's metrics, registers, LDMS, OpenMetrics.
     pub files: Vec<PathBuf>,
-    /// Ports of the InfiniBand fabric to query with `ibqueryerrors`.
+    /// Ports of the InfiniBand fabric to query with management packets.
     pub fabric_wide: Option<Wide>,
 }
 

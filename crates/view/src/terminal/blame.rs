@@ -45,7 +45,11 @@ pub fn blame_text(found: &Blame, colour: bool) -> String {
         let [first, second] = &c.evidence;
         let _ = writeln!(out, "\n{} {}: {first} {second}", c.kind, c.name);
         if !c.or.is_empty() {
-            let _ = writeln!(out, "cannot tell it from {}", c.or.join(" or "));
+            let _ = write!(out, "cannot tell it from {}", c.or.join(" or "));
+            let _ = match &c.probe {
+                Some([from, to]) => writeln!(out, "; a transfer from {from} to {to}, alone, would"),
+                None => writeln!(out),
+            };
         }
     }
     out

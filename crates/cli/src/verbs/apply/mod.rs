@@ -6,7 +6,7 @@ use crate::args::{launchers, read_machine};
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_apply::{Launch, Launcher, Prepared, Refusal, write_atomic};
-use hopbyte_job::Document;
+use hopbyte_job::{Document, shell_word};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -123,6 +123,7 @@ pub fn refuse(launcher: Launcher, refusal: &Refusal, out: &mut Output) {
 
 /// A command of [`advise`] with the actual file name.
 pub fn with_file(command: &str, name: &str) -> String {
+    let name = shell_word(name);
     command
         .replace("=FILE", &format!("={name}"))
         .replace(":FILE", &format!(":{name}"))

@@ -55,6 +55,9 @@ pub fn write(mapping: &Mapping, question: &Question, out: &mut Output) -> Result
         out.line(line)?;
     }
     out.line(mapping.verdict_text())?;
+    if let Some(prediction) = &mapping.run_time {
+        out.line(&prediction.sentence)?;
+    }
     out.line("")?;
     if let Some(inside) = &mapping.inside {
         write_inside(inside, out)?;

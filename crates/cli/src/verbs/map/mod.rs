@@ -28,6 +28,12 @@ pub struct MapArgs {
     /// Effort of the search.
     #[command(flatten)]
     effort: EffortArgs,
+    /// Predict the run time before and after, of a job recorded with --trace
+    #[arg(long, help_heading = "Result")]
+    predict: bool,
+    /// Rates and delays beyond the links for --predict: as for predict
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Result")]
+    network: Option<String>,
     /// Seeds and parts.
     #[command(flatten)]
     spread: SpreadArgs,
@@ -163,6 +169,9 @@ pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
         Some(stakes) => mapping.weighed(&question, &stakes, &args.effort.effort())?,
         None => mapping,
     };
+    if args.predict {
+        mapping = mapping.timed(&question, args.network.as_deref())?;
+    }
     if mapping.certificate.interrupted {
         out.talk("interrupted: this is the best placement so far; Ctrl-C again ends at once");
     }

@@ -121,12 +121,7 @@ pub struct Run {
     #[command(flatten)]
     measure: Measure,
     /// The launcher with its options, after `--`, without a program
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "LAUNCHER"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "LAUNCHER")]
     launcher: Vec<OsString>,
 }
 

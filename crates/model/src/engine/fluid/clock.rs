@@ -28,6 +28,8 @@ struct Running {
     target: f64,
     tag: u32,
     members: u32,
+    /// Time at which the last member began.
+    begun: f64,
     /// Expected end of the next member; older entries in the queue are void.
     end: f64,
 }
@@ -59,7 +61,8 @@ impl PartialOrd for End {
 pub struct Clock {
     sharing: Sharing,
     now: f64,
-    /// Transfers that would end within this share of the elapsed time end together.
+    /// Transfers that would end within this share of the first one's duration end together. (Of the elapsed time it would
+    /// delay every step of a long program by more than the step takes.)
     tolerance: f64,
     flows: Vec<Running>,
     /// Running flow by path.
@@ -153,6 +156,7 @@ impl Clock {
                 std::mem::swap(&mut last, &mut running.tag);
             }
             running.members += 1;
+            running.begun = self.now;
             let members = f64::from(running.members);
             let waiting = self.waiting.entry(flow).or_default();
             waiting.push(Reverse((later.to_bits(), last)));
@@ -170,6 +174,7 @@ impl Clock {
             target: bytes,
             tag,
             members: 1,
+            begun: self.now,
             end: f64::INFINITY,
         });
     }
@@ -200,7 +205,8 @@ impl Clock {
         let Some(first) = self.first() else {
             return;
         };
-        let until = first.seconds + self.tolerance * first.seconds;
+        let lasted = first.seconds - self.flows[first.flow as usize].begun;
+        let until = first.seconds + (self.tolerance * lasted).max(SAME_TIME * first.seconds);
         while let Some(end) = self.first().filter(|e| e.seconds <= until) {
             self.drop_first();
             self.now = self.now.max(end.seconds);

@@ -6,7 +6,7 @@
 
 use super::alone::{Alone, Cost};
 use super::run::run_on;
-use super::{Flows, OpId, Program, ProgramTimes, Stream};
+use super::{Flows, OpId, Program, ProgramTimes, Queued, Stream};
 use crate::error::ModelError;
 use crate::network::Network;
 use hopbyte_fabric::collective::Algorithms;
@@ -118,8 +118,18 @@ impl Forecaster {
         let (ideal, _) = alone(&free, Cost::Nothing)?;
         let (latency, _) = alone(network, Cost::Latency)?;
         let (bandwidth, _) = alone(network, Cost::Bandwidth)?;
-        let flows = Flows::new(network, background, tolerance)?;
-        let (times, _) = run_on(flows, network, &self.program, nodes)?;
+        // Frames of one path a pair; shares over several paths are known to flows alone.
+        let rules = network.parameters.queues;
+        let times = match rules.filter(|_| network.routing.is_single_path()) {
+            Some(rules) => {
+                let queued = Queued::new(network, rules, background)?;
+                run_on(queued, network, &self.program, nodes)?.0
+            }
+            None => {
+                let flows = Flows::new(network, background, tolerance)?;
+                run_on(flows, network, &self.program, nodes)?.0
+            }
+        };
         let (seconds, unsteady_seconds) = self.whole(&times);
         let compute = self.compute.iter().sum::<f64>() / self.compute.len().max(1) as f64;
         Ok(Forecast {

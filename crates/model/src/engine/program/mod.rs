@@ -6,12 +6,14 @@
 mod alone;
 mod collectives;
 mod forecast;
+mod queued;
 mod run;
 mod trace;
 mod transport;
 
 pub use alone::{Alone, Cost};
 pub use forecast::{Forecast, Forecaster};
+pub use queued::Queued;
 pub use run::{ProgramTimes, Settings, run, run_on};
 pub use transport::{Flows, Stream, Transport};
 

@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""Predicted and measured run times of programs that others wrote: `make bench-predict`.
+
+LAMMPS, GROMACS, CP2K, HPCC and transforms by FFTW run with sixteen ranks on emulated machines (network namespaces; a torus, a
+fat tree with two nodes for each up-link, a dragonfly), whose links are so slow that they decide. Each program is recorded once
+per machine, with its ranks in order. From that trace the run times of several placements are predicted, without and beside
+constant streams, and stored with the time; then the programs run under each placement, several times. SimGrid replays the same
+traces. Needs root, and some tens of minutes: `--quick` is two programs on one machine.
+
+Nothing is fitted to the runs. From the system: rates and buckets of the shaped links (`tc`), TCP's first window (ten segments) and
+largest send buffer, Open MPI's eager limit; from `hopbyte-probe` between two nodes: latency and overhead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import trace as traces
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+WORK = Path(os.environ.get("HOPBYTE_BENCH_WORK", ROOT / "build/predict"))
+RANKS = 16
+MACHINES = {
+    "torus": "torus:4x4:link={gb},host={gb}",
+    "fat tree 2:1": "fattree:down=4x4,up=1x2,link={gb}",
+    "dragonfly": "dragonfly:4x2:nodes=2,global=1,link={gb}",
+}
+# Rates at which the network takes most of a program's time: Mbit/s.
+RATE = dict.fromkeys(MACHINES, 10.0)
+PROGRAMS = {
+    "LAMMPS": ["lmp", "-in", str(HERE / "in.melt"), "-log", "none", "-nocite"],
+    "FFTW": [str(WORK / "transform"), "64", "64", "48", "10"],
+    "GROMACS": [
+        "gmx_mpi", "-quiet", "mdrun", "-s", str(WORK / "water.tpr"), "-ntomp", "1", "-npme", "4", "-nb", "cpu",
+        "-dlb", "no", "-notunepme", "-pin", "off", "-o", "/dev/null", "-e", "/dev/null", "-g", "/dev/null", "-noconfout",
+    ],
+    "CP2K": ["env", "CP2K_DATA_DIR=/usr/share/cp2k", "cp2k.popt", "-i", str(HERE / "water.inp"), "-o", "/dev/null"],
+}  # fmt: skip
+EAGER, FIRST_WINDOW = 65_536.0, 10 * 1448.0
+STREAMS = 3
+# Ranks come before other work on this machine.
+PRIORITY = ["nice", "-n", "-20"]
+SHARE = 0.3
+
+
+def run(*words: object, seconds: float = 600, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [str(w) for w in words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, **more)  # type: ignore[call-overload]
+
+
+def checked(*words: object) -> str:
+    done = run(*words)
+    if done.returncode:
+        sys.exit(f"{' '.join(str(w) for w in words)}: {done.stderr}")
+    return done.stdout
+
+
+def used() -> float:
+    """Processor time of the programs that ended."""
+    found = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return found.ru_utime + found.ru_stime
+
+
+def prepare() -> None:
+    """Programs and inputs."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    checked("gcc", "-O2", "-shared", "-fPIC", "-o", WORK / "libnap.so", HERE / "nap.c")
+    checked("mpicc.openmpi", "-O2", "-Wall", "-o", WORK / "transform", HERE / "transform.c", "-lfftw3_mpi", "-lfftw3", "-lm")
+    if shutil.which("gmx") and not (WORK / "water.tpr").exists():
+        shutil.copy(HERE / "water.top", WORK / "water.top")
+        box = ["-box", "3.6", "3.6", "3.6"]
+        checked("gmx", "-quiet", "solvate", "-cs", "spc216", *box, "-o", WORK / "water.gro", "-p", WORK / "water.top")
+        checked("gmx", "-quiet", "grompp", "-f", HERE / "water.mdp", "-c", WORK / "water.gro", "-p", WORK / "water.top",
+                "-o", WORK / "water.tpr", "-po", WORK / "out.mdp", "-maxwarn", "5")  # fmt: skip
+
+
+class Machine:
+    """An emulated machine."""
+
+    def __init__(self, hopbyte: str, kind: str, libraries: Path) -> None:
+        self.hopbyte, self.kind, self.libraries = hopbyte, kind, libraries
+        self.name = f"b{os.getpid() % 10_000_000}"
+        self.folder = WORK / kind.replace(" ", "-").replace(":", "-")
+        self.folder.mkdir(exist_ok=True)
+        self.spec = MACHINES[kind].format(gb=f"{RATE[kind] / 8e3:.9f}")
+        checked(hopbyte, "-q", "lab", "up", self.spec, "--name", self.name, "--rate", f"{RATE[kind]}mbit")
+        listed = checked(hopbyte, "-q", "fabric", "nodes", self.spec).splitlines()[1:]
+        self.nodes = [line.split()[0] for line in listed]
+
+    def down(self) -> None:
+        run(self.hopbyte, "lab", "down", self.name)
+
+    def launch(self, nodes: list[str], program: list[str], folder: Path, *, trace: bool = False) -> dict:
+        """Runs a program with rank r on nodes[r]; the record's summary, and what was printed."""
+        shutil.rmtree(folder, ignore_errors=True)
+        hosts = self.folder / "hosts"
+        hosts.write_text("".join(f"{node}\n" for node in nodes))
+        launcher = ["mpirun.openmpi", "--allow-run-as-root", "--mca", "plm_rsh_agent", "$HOPBYTE_LAB_AGENT"]
+        for name, value in [("btl", "tcp,self,vader"), ("btl_tcp_if_include", "eth0"), ("oob_tcp_if_include", "eth0"),
+                            ("mpi_yield_when_idle", "1"), ("btl_tcp_eager_limit", f"{EAGER:.0f}")]:  # fmt: skip
+            launcher += ["--mca", name, value]
+        launcher += ["--map-by", "seq", "--bind-to", "none", "--hostfile", str(hosts), "-np", str(len(nodes))]
+        record = [self.hopbyte, "--json", "record", "--libraries", str(self.libraries), "-o", str(folder)]
+        record += ["--deadline", "300", *(["--trace"] if trace else []), "--", *launcher, "-x", "OMP_NUM_THREADS=1"]
+        line = f"export OMP_NUM_THREADS=1 LD_PRELOAD={WORK}/libnap.so; cd {self.folder}; exec {' '.join([*record, *PRIORITY, *program])}"
+        enter = [self.hopbyte, "lab", "run", "--name", self.name, "--on", nodes[0]]
+        done = run(*enter, "--", "sh", "-c", line)
+        found = [text for text in done.stdout.splitlines() if text.startswith('{"schema":"hopbyte.record')]
+        if not found:
+            raise RuntimeError(f"{' '.join(program)}: {done.stdout[-500:]}{done.stderr[-500:]}")
+        return json.loads(found[-1]) | {"printed": done.stdout}
+
+    def network(self) -> Path:
+        """Rates and delays beyond the links, from probes and the system."""
+        probe = str(ROOT / "build/probes/ompi/hopbyte-probe")
+        lines: list[dict] = []
+        common = ["--bytes", "8", "--trials", "5", "--budget", "0", "--json"]
+        for words in (["latency", "--iterations", "50"], ["rate", "--pattern", "single", "--iterations", "1"]):
+            printed = self.launch(self.nodes[:2], [probe, *words, *common], self.folder / "probe")["printed"]
+            lines += [json.loads(line) for line in printed.splitlines() if '"median_seconds"' in line]
+        half, rate = lines[0], lines[1]["messages_per_second"]
+        overhead = 1 / rate
+        (self.folder / "calibration.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        shaped = checked("ip", "netns", "exec", f"{self.name}-n0", "tc", "-j", "qdisc", "show", "dev", "eth0")
+        bucket = json.loads(shaped)[0]["options"]["burst"]
+        largest = int(Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2])
+        # Other work on this machine only adds to it.
+        latency = max(0.0, half["least_seconds"] - 2 * overhead)
+        seconds = (half["least_seconds"], half["most_seconds"])
+        said = f"{time.strftime('%Y-%m-%d', time.gmtime())}, hopbyte-probe: half a round trip {half['median_seconds']:.6f} s"
+        said += f" ({seconds[0]:.6f} to {seconds[1]:.6f}), overhead {overhead:.7f} s; bucket from tc; windows of Linux; eager limit as set"
+        file = self.folder / "network.toml"
+        file.write_text(
+            f"link_efficiency = 1.0\nhost_crossing_bytes = 0.0\nhost_links = true\nlatency_s = {latency}\n"
+            f"overhead_s = {overhead}\nmemory_bytes_per_s = 2e9\nmemory_latency_s = 1e-5\neager_bytes = {EAGER}\n"
+            f"calibration = {json.dumps(said)}\n"
+            "[protocol.packets]\ndata_bytes = 1448.0\nheader_bytes = 66.0\npadding_bytes = 1.0\nanswer_bytes = 66.0\n"
+            "packets_per_answer = 2.0\n"
+            f"[queues]\nfirst_window_bytes = {FIRST_WINDOW}\nwindow_bytes = {largest}.0\nburst_bytes = {bucket}.0\n"
+        )
+        return file
+
+    def placements(self, record: Path) -> dict[str, list[str]]:
+        """In order, at random, and mapped."""
+        found = {"in order": self.nodes[:RANKS]}
+        for seed in (1, 2, 3):
+            found[f"random {seed}"] = random.Random(seed).sample(self.nodes, RANKS)
+        words = ["--nodes", "all", "--ranks-per-node", "1", "--trials", "20000"]
+        mapped = json.loads(checked(self.hopbyte, "-q", "--json", "map", record, "--fabric", self.spec, *words))
+        found["mapped"] = mapped["placement"]
+        return found
+
+    def predict(self, record: Path, placements: dict[str, list[str]], network: object, *more: object) -> tuple[dict[str, dict], float]:
+        """Run times by placement, and processor seconds for each."""
+        words: list[object] = ["--network", network]
+        for name, nodes in placements.items():
+            file = self.folder / f"{name.replace(' ', '-')}.csv"
+            file.write_text("rank,node\n" + "".join(f"{rank},{node}\n" for rank, node in enumerate(nodes)))
+            words += ["--placement", file]
+        before = used()
+        done = run(self.hopbyte, "-q", "--json", "predict", record, "--fabric", self.spec, *words, *more)
+        if done.returncode not in (0, 1):
+            sys.exit(done.stderr)
+        rows = json.loads(done.stdout)["placements"]
+        each = (used() - before) / len(rows)
+        return dict(zip(placements, rows[-len(placements) :], strict=True)), each
+
+    def simgrid(self, record: Path, placements: dict[str, list[str]], latency: float) -> tuple[dict[str, float], float]:
+        """The same by SimGrid's replay, and its processor seconds for each: SMPI's model with Open MPI's algorithms, the eager
+        limit, the measured latency divided among a route's links, and the frames' share of the links."""
+        folder = self.folder / "simgrid"
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "trace").mkdir(parents=True)
+        files = traces.write(record, folder / "trace")
+        (folder / "list").write_text("".join(f"{file}\n" for file in files))
+        platform = folder / "platform.xml"
+        checked(self.hopbyte, "-q", "fabric", "convert", self.spec, "--to", "simgrid", "--out", platform)
+        text = re.sub(r'speed="[^"]*"', f'speed="{traces.SPEED:.0f}f"', platform.read_text())
+        text = re.sub(r'latency="[^"]*"', f'latency="{latency / 4}s"', text)
+        text = re.sub(r'bandwidth="([\d.eE+]+)(\w*)"', lambda m: f'bandwidth="{float(m[1]) * 1448 / 1514}{m[2]}"', text)
+        platform.write_text(text)
+        options = {
+            "smpi/async-small-thresh": f"{EAGER:.0f}", "smpi/send-is-detached-thresh": f"{EAGER:.0f}", "smpi/host-speed": "1Gf",
+            "smpi/coll-selector": "ompi", "smpi/display-timing": "yes", "network/TCP-gamma": "4194304",
+            "smpi/bw-factor": "0:1", "smpi/lat-factor": "0:1",
+        }  # fmt: skip
+        found: dict[str, float] = {}
+        before = used()
+        for name, nodes in placements.items():
+            (folder / "hosts").write_text("".join(f"{node}\n" for node in nodes))
+            command = ["smpirun", "-np", str(RANKS), "-platform", str(platform), "-hostfile", str(folder / "hosts")]
+            command += [f"--cfg={key}:{value}" for key, value in options.items()]
+            try:
+                done = run(*command, "-replay", str(folder / "list"), seconds=30, cwd=folder)
+            except subprocess.TimeoutExpired:
+                print(f"SimGrid: no end of {record.name} in 30 s", file=sys.stderr)
+                break
+            ended = re.search(r"Simulated time: ([\d.e+-]+) seconds", done.stdout + done.stderr)
+            if ended:
+                found[name] = float(ended.group(1))
+            else:
+                print(f"SimGrid: {(done.stdout + done.stderr)[-300:]}", file=sys.stderr)
+        return found, (used() - before) / len(placements)
+
+    def streams(self, *, start: bool) -> Path | None:
+        """Datagrams of other jobs between drawn nodes, and counters of the links under them."""
+        if not start:
+            run(self.hopbyte, "lab", "background", "stop", "--name", self.name)
+            return None
+        drawn = random.Random(7).sample(self.nodes, 2 * STREAMS)
+        pairs = [f"{a}:{b}" for a, b in zip(drawn[::2], drawn[1::2], strict=True)]
+        checked(self.hopbyte, "-q", "lab", "background", "start", *pairs, "--share", SHARE, "--name", self.name)
+        time.sleep(1)
+        counters = self.folder / "counters.json"
+        checked(self.hopbyte, "-q", "lab", "counters", "--name", self.name, "--interval", "3", "-o", counters)
+        return counters
+
+
+def bench(machine: Machine, programs: list[str], repeats: int, out: Path, *, idle: bool) -> list[dict]:
+    """All rows of one machine."""
+    network = machine.network()
+    latency = json.loads((machine.folder / "calibration.jsonl").read_text().splitlines()[0])["least_seconds"]
+    rows: list[dict] = []
+    plans = []
+    for program in programs:
+        record = machine.folder / program
+        try:
+            machine.launch(machine.nodes[:RANKS], PROGRAMS[program], record, trace=True)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            print(f"{machine.kind}: {program} did not run: {error}", file=sys.stderr)
+            continue
+        placements = machine.placements(record)
+        found, cpu = machine.predict(record, placements, network)
+        fluid, _ = machine.predict(record, placements, "plain")
+        theirs, their_cpu = machine.simgrid(record, placements, latency)
+        for name, nodes in placements.items():
+            rows.append({
+                "machine": machine.kind, "program": program, "placement": name, "nodes": nodes, "streams": False,
+                "predicted_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "predicted_seconds": found[name]["seconds"],
+                "least_seconds": found[name]["least_seconds"], "most_seconds": found[name]["most_seconds"],
+                "cpu_seconds": cpu, "flows_seconds": fluid[name]["seconds"], "simgrid_seconds": theirs.get(name),
+                "simgrid_cpu_seconds": their_cpu,
+            })  # fmt: skip
+        plans.append((program, record, placements))
+    counters = None if idle else machine.streams(start=True)
+    for program, record, placements in plans if counters else []:
+        some = {name: placements[name] for name in ("in order", "random 1", "random 2", "mapped")}
+        found, cpu = machine.predict(record, some, network, "--background", counters)
+        for name, nodes in some.items():
+            rows.append({
+                "machine": machine.kind, "program": program, "placement": name, "nodes": nodes, "streams": True,
+                "predicted_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "predicted_seconds": found[name]["seconds"],
+                "least_seconds": found[name]["least_seconds"], "most_seconds": found[name]["most_seconds"], "cpu_seconds": cpu,
+            })  # fmt: skip
+    # Predictions are on disk before any of the runs that they are compared with.
+    with out.open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+        file.flush()
+        os.fsync(file.fileno())
+    # The streams are up: their runs first.
+    for row in sorted(rows, key=lambda row: not row["streams"]):
+        if not row["streams"] and counters:
+            counters = machine.streams(start=False)
+            time.sleep(1)
+        times = []
+        for _ in range(repeats):
+            try:
+                summary = machine.launch(row["nodes"], PROGRAMS[row["program"]], machine.folder / "run")
+                times.append(summary["times"]["seconds"])
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                print(f"{row['program']} {row['placement']}: {error}", file=sys.stderr)
+        row["measured_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        row["runs_seconds"] = times
+        row["measured_seconds"] = statistics.median(times) if times else None
+        if times:
+            error = row["predicted_seconds"] / row["measured_seconds"] - 1
+            print(f"{machine.kind:<13}{row['program']:<9}{row['placement']:<10}{'streams' if row['streams'] else '':<8}"
+                  f"{row['predicted_seconds']:8.2f}{row['measured_seconds']:8.2f} {error:+7.1%}  "
+                  f"{' '.join(f'{t:.2f}' for t in times)}", flush=True)  # fmt: skip
+    return rows
+
+
+def errors(rows: list[dict], key: str) -> list[float]:
+    return [abs(row[key] / row["measured_seconds"] - 1) for row in rows if row.get(key) and row["measured_seconds"]]
+
+
+def orders(rows: list[dict]) -> tuple[int, int]:
+    """Pairs of placements that differ by more than 5 % when measured, and those whose order was predicted."""
+    right = all_pairs = 0
+    for row in rows:
+        for other in rows:
+            same = all(row[key] == other[key] for key in ("machine", "program", "streams"))
+            both = row["measured_seconds"] and other["measured_seconds"]
+            if same and both and other["measured_seconds"] > 1.05 * row["measured_seconds"]:
+                all_pairs += 1
+                right += other["predicted_seconds"] > row["predicted_seconds"]
+    return all_pairs, right
+
+
+def gains(rows: list[dict]) -> list[float]:
+    """Differences of predicted and measured gains over ranks in order, in points."""
+    first = {(r["machine"], r["program"], r["streams"]): r for r in rows if r["placement"] == "in order"}
+    found = []
+    for row in rows:
+        was = first.get((row["machine"], row["program"], row["streams"]))
+        if row["placement"] != "in order" and was and was["measured_seconds"] and row["measured_seconds"]:
+            gain = lambda key, row=row, was=was: 1 - row[key] / was[key]
+            found.append(100 * abs(gain("predicted_seconds") - gain("measured_seconds")))
+    return found
+
+
+def summary(rows: list[dict]) -> str:
+    """The table, and what it amounts to."""
+    rows = [row for row in rows if row["measured_seconds"]]
+    lines = ["| machine | program | placement | streams | predicted s | measured s (runs) | error | flows | SimGrid |",
+             "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    for row in rows:
+        percent = lambda key, row=row: f"{100 * (row[key] / row['measured_seconds'] - 1):+.1f} %" if row.get(key) else ""
+        runs = ", ".join(f"{t:.2f}" for t in row["runs_seconds"])
+        lines.append(
+            f"| {row['machine']} | {row['program']} | {row['placement']} | {'yes' if row['streams'] else ''} | "
+            f"{row['predicted_seconds']:.2f} | {row['measured_seconds']:.2f} ({runs}) | {percent('predicted_seconds')} | "
+            f"{percent('flows_seconds')} | {percent('simgrid_seconds')} |"
+        )
+    def line(name: str, some: list[dict], key: str) -> None:
+        found = sorted(errors(some, key))
+        if found:
+            most = found[min(len(found) - 1, int(0.9 * len(found)))]
+            lines.append(f"- {name}: median error {statistics.median(found):.1%}, 90 % within {most:.1%}, {len(found)} cases")
+    lines.append("")
+    idle = [row for row in rows if not row["streams"]]
+    line("`predict`, all", rows, "predicted_seconds")
+    line("`predict`, idle", idle, "predicted_seconds")
+    line("`predict`, beside streams", [row for row in rows if row["streams"]], "predicted_seconds")
+    for program in sorted({row["program"] for row in rows}):
+        line(program, [row for row in rows if row["program"] == program], "predicted_seconds")
+    line("flows that share links fairly (`--network plain`), idle", idle, "flows_seconds")
+    line("SimGrid, idle", [row for row in idle if row.get("simgrid_seconds")], "simgrid_seconds")
+    line("`predict` on those", [row for row in idle if row.get("simgrid_seconds")], "predicted_seconds")
+    pairs, right = orders(rows)
+    lines.append(f"- order of two placements that differ by more than 5 %: {right} of {pairs} right")
+    apart = gains(rows)
+    if apart:
+        lines.append(f"- gain over ranks in order: off by {statistics.median(apart):.1f} points in the median, {max(apart):.1f} at most; "
+                     f"{sum(a <= 5 for a in apart)} of {len(apart)} within 5")  # fmt: skip
+    with_both = [row for row in idle if row.get("simgrid_seconds")]
+    if with_both:
+        lines.append(f"- processor seconds of a prediction, median: {statistics.median(r['cpu_seconds'] for r in with_both):.3f}, "
+                     f"SimGrid {statistics.median(r['simgrid_cpu_seconds'] for r in with_both):.3f}")  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hopbyte", default=str(ROOT / "target/release/hopbyte"))
+    parser.add_argument("--libraries", type=Path, default=ROOT / "build/mpi", help="preload libraries (make -C mpi)")
+    parser.add_argument("--machines", default=",".join(MACHINES))
+    parser.add_argument("--programs", default=",".join(PROGRAMS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--idle", action="store_true", help="without streams")
+    parser.add_argument("--quick", action="store_true", help="FFTW and LAMMPS on the torus, one run each")
+    parser.add_argument("--out", type=Path, default=ROOT / "bench/results/predict.json")
+    asked = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("the lab needs root")
+    machines, programs, repeats = asked.machines.split(","), asked.programs.split(","), asked.repeats
+    if asked.quick:
+        machines, programs, repeats = ["torus"], ["FFTW", "LAMMPS"], 1
+    prepare()
+    stored = WORK / "predictions.jsonl"
+    stored.unlink(missing_ok=True)
+    rows: list[dict] = []
+    hopbyte = str(Path(asked.hopbyte).resolve())
+    for kind in machines:
+        machine = Machine(hopbyte, kind, asked.libraries.resolve())
+        try:
+            rows += bench(machine, programs, repeats, stored, idle=asked.idle)
+        finally:
+            machine.down()
+    text = summary(rows)
+    print(text)
+    if not asked.quick:
+        asked.out.write_text(json.dumps({"load": os.getloadavg(), "rows": rows}, indent=1) + "\n")
+        asked.out.with_suffix(".md").write_text("# Predicted and measured run times\n\n`make bench-predict`\n\n" + text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+//! Where waiting begins, and which component there explains it.
+//!
+//! On a lossless network a link waits because the buffers at its far end are full. A healthy router sends on every link for
+//! which a packet waits; so a link into it can wait only while a link out of it is busy with other links' packets, or waits
+//! itself. The bytes of the other links bound this from above, without an assumption about queues. Waiting beyond the bound
+//! is a fault of the router, of a link out of it that is slower than its capacity, or of the waiting link itself. Each of
+//! these predicts which links wait, from the routes of the jobs; candidates that are nearly as likely are named together.
+
+use super::{LOADED, View, WAITING};
+use crate::attribution::Turns;
+use crate::infer::{TIE, threshold};
+use crate::probe::component::Component;
+use hopbyte_fabric::{End, LinkId, NodeId, RouterId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Standard deviation of a share of the window: both ends of a link are not read at the same moment.
+const NOISE: f64 = 0.03;
+/// Waiting beyond the bound, as a share of the window, that is within the noise of both.
+const TOLERANCE: f64 = 0.1;
+/// Most that one link adds to a likelihood.
+const MOST: f64 = 50.0;
+/// Probability that a link waits: whose traffic needs the component, needs it to at least [`PART`], may need it, does not.
+const NEEDS: f64 = 0.9;
+const MOSTLY: f64 = 0.6;
+const PARTLY: f64 = 0.2;
+const NEEDS_NOT: f64 = 0.02;
+const PART: f64 = 0.2;
+/// That a link waits which carries less than half of those that wait, if the router is slow.
+const IDLE: f64 = 0.3;
+
+/// A component at which waiting begins.
+pub(super) struct Origin {
+    pub component: Component,
+    /// Components that explain the waiting nearly as well.
+    pub or: Vec<Component>,
+    /// Links whose waiting it explains.
+    pub links: BTreeSet<LinkId>,
+    /// Links there that carry traffic and do not wait.
+    pub free: usize,
+}
+
+/// A link into a router.
+struct Feeder {
+    link: LinkId,
+    used: f64,
+    /// Waiting beyond what a healthy router explains.
+    beyond: f64,
+    waits: bool,
+    /// Arrivals wait at the router, if this is counted.
+    held: Option<bool>,
+}
+
+/// What is known of the links at a router.
+struct Around<'a> {
+    view: &'a View<'a>,
+    waiting: &'a BTreeSet<LinkId>,
+    turns: Option<&'a Turns>,
+    /// Links with a fault of their own.
+    faulty: &'a BTreeSet<LinkId>,
+}
+
+impl View<'_> {
+    /// Whether a link is a queue without credits, as on Linux: its waiting is its own.
+    pub(super) fn is_queue(&self, link: LinkId) -> bool {
+        self.state.queued_bytes.get(link).is_some()
+    }
+
+    fn counts_waiting(&self, link: LinkId) -> bool {
+        self.state.credit_stall_ratio.get(link).is_some()
+    }
+
+    /// Where the waiting of links with credits begins.
+    pub(super) fn origins(
+        &self,
+        waiting: &BTreeSet<LinkId>,
+        faulty: &BTreeSet<LinkId>,
+    ) -> Vec<Origin> {
+        let mut routers: BTreeSet<RouterId> = BTreeSet::new();
+        let mut nodes: BTreeMap<RouterId, Vec<(LinkId, Vec<NodeId>)>> = BTreeMap::new();
+        for &link in waiting
+            .iter()
+            .filter(|&&l| !self.is_queue(l) && !faulty.contains(&l))
+        {
+            let to = self.fabric.link(link).to;
+            match to {
+                End::Router(r) => {
+                    routers.insert(r);
+                }
+                End::Node(n) => nodes
+                    .entry(self.fabric.node(n).router)
+                    .or_default()
+                    .push((link, vec![n])),
+                End::Hosts(r) => {
+                    let all = self.fabric.nodes_on(r).to_vec();
+                    nodes.entry(r).or_default().push((link, all));
+                }
+            }
+        }
+        let into: BTreeSet<LinkId> = routers.iter().flat_map(|&r| self.ending_at(r)).collect();
+        let turns = self
+            .jobs
+            .map(|jobs| jobs.turns(self.fabric, self.routing, &into));
+        let mut origins: Vec<Origin> = nodes
+            .into_iter()
+            .flat_map(|(r, list)| hosts(r, list))
+            .collect();
+        let around = Around {
+            view: self,
+            waiting,
+            turns: turns.as_ref(),
+            faulty,
+        };
+        origins.extend(routers.into_iter().filter_map(|r| around.origin(r)));
+        origins
+    }
+
+    /// Links that end at a router.
+    fn ending_at(&self, router: RouterId) -> BTreeSet<LinkId> {
+        let end = End::Router(router);
+        let out = self.fabric.links_from(router).iter();
+        let hops = out.filter_map(|&l| self.fabric.reverse(l));
+        let nodes = self
+            .fabric
+            .nodes_on(router)
+            .iter()
+            .map(|&n| self.fabric.node(n).inject);
+        hops.chain(nodes)
+            .filter(|&l| self.fabric.link(l).to == end)
+            .collect()
+    }
+}
+
+/// Nodes of a router whose links wait. Several at once are more likely one slow router than several slow hosts.
+fn hosts(router: RouterId, list: Vec<(LinkId, Vec<NodeId>)>) -> Vec<Origin> {
+    let links: BTreeSet<LinkId> = list.iter().map(|(l, _)| *l).collect();
+    if list.len() > 1 {
+        let or = list
+            .into_iter()
+            .flat_map(|(_, nodes)| nodes)
+            .map(Component::Host);
+        return vec![Origin {
+            component: Component::Router(router),
+            or: or.collect(),
+            links,
+            free: 0,
+        }];
+    }
+    let one = |(link, mut nodes): (LinkId, Vec<NodeId>)| {
+        // Of several nodes behind one link, the link is named.
+        let own = Component::HostLink(link);
+        let (component, or) = match (nodes.pop(), nodes.is_empty()) {
+            (Some(node), true) => (Component::Host(node), vec![own]),
+            (last, _) => (
+                own,
+                nodes.into_iter().chain(last).map(Component::Host).collect(),
+            ),
+        };
+        Origin {
+            component,
+            or,
+            links: [link].into(),
+            free: 0,
+        }
+    };
+    list.into_iter().map(one).collect()
+}
+
+impl Around<'_> {
+    /// Share of a link's bytes that continue on another, by estimate; `None` if its traffic is not known.
+    fn part(&self, from: LinkId, to: LinkId) -> Option<f64> {
+        let next = self.turns?.get(&from)?;
+        let all: f64 = next.values().sum();
+        (all > 0.0).then(|| next.get(&to).copied().unwrap_or(0.0) / all)
+    }
+
+    /// Whether packets may continue from a link on another.
+    fn may_turn(&self, from: LinkId, to: LinkId) -> bool {
+        self.part(from, to).is_none_or(|part| part > 0.0)
+    }
+
+    /// Largest share of the window in which a link out of a router sends packets of other links than `from`, or waits.
+    fn busy_for_others(&self, into: &BTreeSet<LinkId>, from: LinkId, out: LinkId) -> f64 {
+        let view = self.view;
+        if self.faulty.contains(&out) {
+            return f64::INFINITY;
+        }
+        let capacity = |l: LinkId| view.fabric.link(l).capacity().0;
+        let of = |&link: &LinkId| {
+            let used = match view.state.used_ratio.get(link) {
+                Some(used) => used,
+                // Traffic between nodes of one router is assumed to be small where no host link is counted.
+                None if !view.fabric.is_hop(out) => 0.0,
+                None => 1.0,
+            };
+            used * capacity(link) / capacity(out).max(f64::MIN_POSITIVE)
+        };
+        let others = into.iter().filter(|&&l| l != from && self.may_turn(l, out));
+        let arrived: f64 = others.map(of).sum();
+        view.state.used_ratio.get(out).unwrap_or(1.0).min(arrived) + view.stall(out)
+    }
+
+    fn feeder(&self, into: &BTreeSet<LinkId>, link: LinkId) -> Feeder {
+        let view = self.view;
+        let next = view
+            .next(link)
+            .into_iter()
+            .filter(|&out| self.may_turn(link, out));
+        let bound = next.map(|out| self.busy_for_others(into, link, out));
+        // Without a way on there is nothing to compare with.
+        let bound = bound.reduce(f64::max).unwrap_or(f64::INFINITY);
+        let beyond = view.stall(link) - bound;
+        Feeder {
+            link,
+            used: view.used(link),
+            beyond: beyond.max(0.0),
+            waits: beyond > TOLERANCE && !self.faulty.contains(&link),
+            held: view.state.input_stall_ratio.get(link).map(|s| s >= WAITING),
+        }
+    }
+
+    fn origin(&self, router: RouterId) -> Option<Origin> {
+        let view = self.view;
+        let into = view.ending_at(router);
+        let feeders: Vec<Feeder> = into
+            .iter()
+            .copied()
+            .filter(|&l| view.counts_waiting(l) && !view.is_queue(l))
+            .filter(|&l| view.used(l) >= LOADED || self.waiting.contains(&l))
+            .map(|l| self.feeder(&into, l))
+            // Those that a healthy router explains say nothing about a fault.
+            .filter(|f| f.waits || !self.waiting.contains(&f.link))
+            .collect();
+        if !feeders.iter().any(|f| f.waits) {
+            return None;
+        }
+        let by_chance = |f: &Feeder| match f.waits {
+            true => -(0.5 * (f.beyond / NOISE).powi(2)).min(MOST),
+            false => 0.0,
+        };
+        let none: f64 = feeders.iter().map(by_chance).sum();
+        let (mut candidates, unseen) = self.candidates(router, &feeders);
+        candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let &(best, component) = candidates.first()?;
+        // A link to hosts that nothing counts may be full, which is no fault.
+        if best - none < threshold(view.fabric.links().len()) || unseen > best - TIE {
+            return None;
+        }
+        let near = candidates[1..].iter().filter(|c| c.0 > best - TIE);
+        Some(Origin {
+            component,
+            or: near.map(|c| c.1).collect(),
+            links: feeders.iter().filter(|f| f.waits).map(|f| f.link).collect(),
+            free: feeders.iter().filter(|f| !f.waits).count(),
+        })
+    }
+
+    /// Log-likelihoods of the components at a router, and the highest of links to hosts that nothing counts.
+    fn candidates(&self, router: RouterId, feeders: &[Feeder]) -> (Vec<(f64, Component)>, f64) {
+        let view = self.view;
+        let seen = |f: &Feeder, p: f64, behind: bool| {
+            let waits = if f.waits { p.ln() } else { (1.0 - p).ln() };
+            waits + held(f, behind)
+        };
+        let mut candidates: Vec<(f64, Component)> = Vec::new();
+        let mut unseen = f64::NEG_INFINITY;
+        let outs: BTreeSet<LinkId> = feeders.iter().flat_map(|f| view.next(f.link)).collect();
+        for out in outs {
+            let is_counted = view.fabric.is_hop(out) || view.counts_waiting(out);
+            if is_counted && !view.fabric.is_hop(out) && view.used(out) < LOADED {
+                continue;
+            }
+            let need = |f: &Feeder| match self.part(f.link, out) {
+                Some(part) if part <= 0.0 => NEEDS_NOT,
+                Some(part) if part < PART => PARTLY,
+                _ => MOSTLY,
+            };
+            let score: f64 = feeders.iter().map(|f| seen(f, need(f), true)).sum();
+            match is_counted {
+                true => candidates.push((score, view.of_link(out))),
+                false => unseen = unseen.max(score),
+            }
+        }
+        let rate = feeders
+            .iter()
+            .filter(|f| f.waits)
+            .map(|f| f.used)
+            .fold(0.0, f64::max);
+        // A slow router holds back its busy inputs; one that carries more than those that wait disproves it.
+        let slow = |f: &Feeder| match f.used {
+            used if used > 1.1 * rate => 1.0 - NEEDS_NOT,
+            used if f.waits || used >= 0.5 * rate => NEEDS,
+            _ => IDLE,
+        };
+        let score = feeders.iter().map(|f| seen(f, slow(f), true)).sum();
+        candidates.push((score, Component::Router(router)));
+        for own in feeders.iter().filter(|f| f.waits) {
+            let score = feeders.iter().map(|f| {
+                let p = if f.link == own.link { NEEDS } else { NEEDS_NOT };
+                seen(f, p, f.link != own.link)
+            });
+            candidates.push((score.sum(), view.of_link(own.link)));
+        }
+        (candidates, unseen)
+    }
+}
+
+/// Log-likelihood of whether arrivals of a waiting link wait at the router, if the cause is behind it or not.
+fn held(f: &Feeder, behind: bool) -> f64 {
+    match (f.waits, f.held) {
+        (true, Some(held)) if held == behind => NEEDS.ln(),
+        (true, Some(_)) => NEEDS_NOT.ln(),
+        _ => 0.0,
+    }
+}

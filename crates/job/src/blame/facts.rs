@@ -1,0 +1,137 @@
+//! Faults that a link's own counters show: no lane or fewer, errors, bytes that arrive at another link's end.
+
+use super::{Cause, Kind, LOADED, View, percent};
+use crate::infer::threshold;
+use crate::probe::component::Component;
+use hopbyte_fabric::LinkId;
+use hopbyte_fabric::units::{count, significant};
+use std::collections::BTreeSet;
+
+/// Bit errors per bit of a healthy link (InfiniBand specification, volume 2: at most 1e-12).
+const BIT_ERRORS: f64 = 1e-12;
+/// Fewest errors that are reported.
+const FEWEST: f64 = 5.0;
+/// Relative difference of the bytes at both ends of a link from which they are different, and below which equal: the ends
+/// are not read at the same moment.
+const DIFFERENT: f64 = 0.1;
+const EQUAL: f64 = 0.03;
+
+impl View<'_> {
+    /// Links that are down, have lost lanes or count errors, each with its cause.
+    pub(super) fn facts(&self) -> Vec<(BTreeSet<LinkId>, Cause)> {
+        let mut causes = Vec::new();
+        let links = self.fabric.links().len();
+        let window = self.state.window_seconds.unwrap_or(0.0);
+        for id in self.fabric.link_ids() {
+            let link = self.fabric.link(id);
+            let all = f64::from(link.lanes);
+            let lanes = self.state.lanes.get(id).filter(|_| all >= 1.0);
+            if let Some(lanes) = lanes.filter(|&n| n < all) {
+                let fault = if lanes <= 0.0 {
+                    Kind::Down
+                } else {
+                    Kind::Lanes
+                };
+                let evidence = [
+                    format!("{lanes} of its {all} lanes are in service."),
+                    format!("It carried {} of its capacity.", percent(self.used(id))),
+                ];
+                causes.push(([id].into(), self.cause(fault, self.of_link(id), evidence)));
+            }
+            let Some(errors) = self.state.errors.get(id).filter(|&e| e >= FEWEST) else {
+                continue;
+            };
+            // A link signals at its full rate even when it is idle.
+            let allowed = (8.0 * BIT_ERRORS * link.nominal.0 * window).max(1.0);
+            if errors * (errors / allowed).ln() - (errors - allowed) < threshold(links) {
+                continue;
+            }
+            let known = self.state.errors.as_slice().iter();
+            let others = known.filter(|&&e| e >= FEWEST).count() - 1;
+            let evidence = [
+                format!("It counts {} transmission errors.", count(errors as usize)),
+                match window > 0.0 {
+                    true => format!(
+                        "A healthy link has at most {} in {} s; {} other links have {FEWEST} or more.",
+                        significant(allowed, 2),
+                        significant(window, 3),
+                        count(others)
+                    ),
+                    false => format!("{} other links have {FEWEST} or more.", count(others)),
+                },
+            ];
+            causes.push((
+                [id].into(),
+                self.cause(Kind::Errors, self.of_link(id), evidence),
+            ));
+        }
+        causes
+    }
+
+    /// Links whose sender and receiver count different bytes, while those of another link's receiver fit: the cables are
+    /// not as the fabric has them. Links that fit each other's ends are one cause.
+    pub(super) fn miscabled(&self) -> Vec<(BTreeSet<LinkId>, Cause)> {
+        let far = |a: f64, b: f64| (a - b).abs() / a.max(b).max(f64::MIN_POSITIVE);
+        let ends = |l: LinkId| {
+            self.state
+                .sent_bytes
+                .get(l)
+                .zip(self.state.received_bytes.get(l))
+        };
+        let window = self.state.window_seconds.unwrap_or(0.0);
+        let loaded = |l: LinkId| LOADED * self.fabric.link(l).capacity().0 * window;
+        let differ = |&l: &LinkId| {
+            self.fabric.is_hop(l)
+                && ends(l).is_some_and(|(s, r)| far(s, r) > DIFFERENT && s.max(r) > loaded(l))
+        };
+        let odd: Vec<LinkId> = self.fabric.link_ids().filter(differ).collect();
+        let mut groups: Vec<BTreeSet<LinkId>> = Vec::new();
+        for &l in &odd {
+            let Some((sent, _)) = ends(l) else { continue };
+            let fits = |&&o: &&LinkId| o != l && ends(o).is_some_and(|(_, r)| far(sent, r) < EQUAL);
+            // Bytes that fit several ends name none.
+            let found: Vec<LinkId> = odd.iter().filter(fits).copied().collect();
+            let [other] = found[..] else { continue };
+            let both = [
+                Some(l),
+                Some(other),
+                self.fabric.reverse(l),
+                self.fabric.reverse(other),
+            ];
+            let mut group: BTreeSet<LinkId> = both.into_iter().flatten().collect();
+            groups.retain(|known| {
+                let apart = known.is_disjoint(&group);
+                group.extend(known.iter().filter(|_| !apart));
+                apart
+            });
+            groups.push(group);
+        }
+        let of = |links: BTreeSet<LinkId>| {
+            let first = *links.first()?;
+            let (sent, received) = ends(first)?;
+            let names: Vec<String> = links
+                .iter()
+                .skip(1)
+                .map(|&l| self.fabric.link_name(l))
+                .collect();
+            let evidence = [
+                format!(
+                    "Its sender counts {} GB, its receiver {}.",
+                    significant(sent / 1e9, 3),
+                    significant(received / 1e9, 3)
+                ),
+                format!(
+                    "The bytes fit if its ends are exchanged with those of {}.",
+                    names.join(", ")
+                ),
+            ];
+            let cable = match self.fabric.reverse(first) {
+                Some(back) => Component::Cable(first.min(back)),
+                None => self.of_link(first),
+            };
+            let cause = self.cause(Kind::Miscabled, cable, evidence);
+            Some((links, cause))
+        };
+        groups.into_iter().filter_map(of).collect()
+    }
+}

@@ -1,0 +1,189 @@
+//! Measured runs of a traced job, kept beside its trace: their errors are the intervals of later predictions.
+
+use super::placed::by_rank;
+use crate::error::{Context, Result, refuse};
+use crate::record::merge::{Ranks, files};
+use hopbyte_fabric::{Allocation, Fabric, NodeId};
+use hopbyte_model::program::Forecast;
+use hopbyte_observe::read_placement;
+use hopbyte_observe::text::{Limits, Text, lossy};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The file in the folder of a trace.
+const FILE: &str = "measured.csv";
+const HEAD: &str = "unix_seconds,run_seconds,nodes";
+/// Runs that a prediction compares itself with: the latest.
+const MOST: usize = 16;
+/// Factors on the parts of the run time that depend on the network, where nothing was measured.
+const UNCALIBRATED: (f64, f64) = (0.5, 2.0);
+
+/// Time of measurement, duration, nodes by rank.
+type Kept = (String, f64, Vec<NodeId>);
+
+/// A measured run beside its prediction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// `as recorded`, or the time of its measurement in seconds since 1970.
+    pub run: String,
+    /// Its duration.
+    pub seconds: f64,
+    /// The predicted one, of the same placement.
+    pub predicted_seconds: f64,
+    /// Predicted over measured, minus one.
+    pub error_ratio: f64,
+    /// Predicted time in the parts that depend on the network.
+    #[serde(skip)]
+    pub network_seconds: f64,
+}
+
+impl Measured {
+    pub(super) fn new(run: String, seconds: f64, forecast: &Forecast) -> Self {
+        Self {
+            run,
+            seconds,
+            predicted_seconds: forecast.seconds,
+            error_ratio: forecast.seconds / seconds - 1.0,
+            network_seconds: forecast.network_seconds(),
+        }
+    }
+}
+
+/// Reads the duration and the placement of a run that `hopbyte record` recorded.
+///
+/// # Errors
+/// The folder has no record of all ranks with times and nodes of this machine.
+pub fn run_of(record: &Path, fabric: &Fabric) -> Result<(f64, Vec<NodeId>)> {
+    let ranks = Ranks::read(record)?;
+    if let Some(absent) = ranks.absent() {
+        refuse!("{}: {absent}", record.display());
+    }
+    let Some(times) = ranks.times() else {
+        refuse!(
+            "{}: no times of the run\nhint: record it with this version of hopbyte",
+            record.display()
+        );
+    };
+    let placed = read_placement(&record.join("placement.csv"), fabric, None::<&Allocation>)?;
+    Ok((times.seconds, by_rank(&placed.placement)))
+}
+
+/// Keeps measured runs beside a trace.
+///
+/// # Errors
+/// The trace is no folder, or a record cannot be read; ranks of another number.
+pub(super) fn keep(trace: &str, records: &[PathBuf], fabric: &Fabric, ranks: usize) -> Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let folder = Path::new(trace);
+    if files(folder).is_ok_and(|f| f.is_empty()) || !folder.is_dir() {
+        refuse!(
+            "--measured: found the trace {trace}, expected a folder of hopbyte record --trace, which keeps the runs"
+        );
+    }
+    let path = folder.join(FILE);
+    let mut lines = String::new();
+    for record in records {
+        let (seconds, nodes) = run_of(record, fabric)?;
+        if nodes.len() != ranks {
+            let found = nodes.len();
+            refuse!(
+                "{}: found {found} ranks, expected {ranks}, as in {trace}",
+                record.display()
+            );
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0.0, |d| d.as_secs_f64());
+        let names: Vec<&str> = nodes.iter().map(|&n| &*fabric.node(n).name).collect();
+        lines.push_str(&format!("{now:.3},{seconds:.6},{}\n", names.join("|")));
+    }
+    let is_new = !path.exists();
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path);
+    let mut file = file.with_context(|| format!("writing {}", path.display()))?;
+    let head = if is_new {
+        format!("{HEAD}\n")
+    } else {
+        String::new()
+    };
+    file.write_all(format!("{head}{lines}").as_bytes())
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+/// The latest kept runs on this machine: time of measurement, duration, nodes by rank; and the number of those on others.
+///
+/// # Errors
+/// A line of the file is not as written.
+pub(super) fn kept(trace: &str, fabric: &Fabric, ranks: usize) -> Result<(Vec<Kept>, usize)> {
+    let path = Path::new(trace).join(FILE);
+    if !path.is_file() {
+        return Ok((Vec::new(), 0));
+    }
+    let text = Text::read(&path, Limits::TEXT)?;
+    let (mut found, mut elsewhere) = (Vec::new(), 0);
+    for line in text.lines().skip(1) {
+        let words = lossy(line.bytes);
+        // Names of nodes may have commas.
+        let cells: Vec<&str> = words.trim().splitn(3, ',').collect();
+        let [when, seconds, nodes] = cells[..] else {
+            return Err(text.error_in(line, line.bytes, HEAD).into());
+        };
+        let Some(seconds) = seconds
+            .parse::<f64>()
+            .ok()
+            .filter(|s| *s > 0.0 && s.is_finite())
+        else {
+            return Err(text
+                .error_in(line, line.bytes, "a duration above zero")
+                .into());
+        };
+        let nodes: Vec<NodeId> = nodes
+            .split('|')
+            .filter_map(|n| fabric.find_node(n).ok())
+            .collect();
+        match nodes.len() == ranks {
+            true => found.push((when.to_owned(), seconds, nodes)),
+            false => elsewhere += 1,
+        }
+    }
+    found.drain(..found.len().saturating_sub(MOST));
+    Ok((found, elsewhere))
+}
+
+/// Factors on the network's parts, and their origin in words: so far off as the measured runs were, to both sides.
+pub(super) fn factors(measured: &[Measured], calibration: &str) -> ((f64, f64), String) {
+    let off = |m: &Measured| (m.seconds - m.predicted_seconds).abs() / m.network_seconds;
+    let offs = measured.iter().filter(|m| m.network_seconds > 0.0).map(off);
+    let Some(most) = offs.reduce(f64::max) else {
+        let why = match calibration {
+            "uncalibrated" => "uncalibrated",
+            _ => "no run of this job was measured on this machine",
+        };
+        let text = format!("network times between half and twice the predicted: assumed, {why}");
+        return (UNCALIBRATED, text);
+    };
+    let factors = ((1.0 - most).max(0.0), 1.0 + most);
+    let errors = measured.iter().map(|m| 100.0 * m.error_ratio);
+    let text = match measured {
+        [one] => format!(
+            "the recorded run is predicted {:+.1} % off",
+            100.0 * one.error_ratio
+        ),
+        _ => format!(
+            "{} measured runs are predicted {:+.1} to {:+.1} % off",
+            measured.len(),
+            errors.clone().fold(f64::INFINITY, f64::min),
+            errors.fold(f64::NEG_INFINITY, f64::max)
+        ),
+    };
+    let range = format!("{:.2} and {:.2}", factors.0, factors.1);
+    (
+        factors,
+        format!("network times between {range} of the predicted: {text}"),
+    )
+}

@@ -1,0 +1,265 @@
+//! Run time of a recorded job under each of several placements.
+
+mod answer;
+mod learnt;
+mod placed;
+
+pub use learnt::{Measured, run_of};
+pub use placed::by_rank;
+
+use crate::calibration::parameters;
+use crate::error::{Result, refuse};
+use crate::inputs::LinkReading;
+use crate::machine::Machine;
+use answer::{row, sentence, unlike, unsteady};
+use hopbyte_fabric::collective::Algorithms;
+use hopbyte_fabric::trace::folded::Folded;
+use hopbyte_fabric::{Fabric, NodeId};
+use hopbyte_model::ModelError;
+use hopbyte_model::network::Network;
+use hopbyte_model::parameters::OperatingPoint;
+use hopbyte_model::program::{Forecast, Forecaster};
+use hopbyte_observe::read_folded;
+use hopbyte_observe::trace::recorded;
+use placed::{RECORDED, placements, recorded_nodes};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Calls of all ranks that a run executes, about; loops are shortened to them.
+const AIM: u64 = 250_000;
+/// Most calls, where loops cannot be shortened.
+const MOST: u64 = 1 << 25;
+/// Share of its duration within which the end of a transfer counts as simultaneous with another.
+const TOLERANCE: f64 = 1e-3;
+/// Least share of a link that other jobs leave.
+const LEFT: f64 = 0.02;
+
+/// The question.
+pub struct Ask<'a> {
+    /// The trace: a recorded folder, or a trace of another format.
+    pub trace: &'a str,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Rates and delays beyond its links: a preset or a file, as in [`crate::calibration`].
+    pub network: Option<&'a str>,
+    /// Files of placements.
+    pub placements: &'a [PathBuf],
+    /// Nodes of the placements in order and at random; by default those of the recorded run or of the first file.
+    pub nodes: Option<&'a str>,
+    /// Ranks of each of these nodes.
+    pub ranks_per_node: Option<u32>,
+    /// Seed of the random placement.
+    pub seed: u64,
+    /// Algorithms of collectives, if not those of the recorded library.
+    pub collectives: Option<&'a str>,
+    /// Speed of a processor, for traces that count computation in operations.
+    pub operations_per_s: Option<f64>,
+    /// Placements by name, in place of all the above; the first is what the others are compared with.
+    pub given: Vec<(String, Vec<NodeId>)>,
+    /// Counters of the links under other jobs' traffic: what they leave of each link.
+    pub background: Option<&'a LinkReading>,
+    /// Records of later runs (`hopbyte record`), to be kept beside the trace.
+    pub measured: &'a [PathBuf],
+}
+
+/// Run times.
+#[derive(Clone, Debug, Serialize)]
+pub struct Prediction {
+    /// Version of this form.
+    pub schema: &'static str,
+    /// The trace.
+    pub trace: String,
+    /// Whether it has every call of every rank.
+    pub complete: bool,
+    /// Ranks.
+    pub ranks: usize,
+    /// Calls of all ranks.
+    pub calls: u64,
+    /// Calls that each run executed; the other iterations of loops take as long.
+    pub executed_calls: u64,
+    /// The machine.
+    pub machine: String,
+    /// Rates and delays beyond its links.
+    pub network: String,
+    /// Their source.
+    pub calibration: String,
+    /// Least and most factor on the parts that depend on the network, for the intervals.
+    pub factors: (f64, f64),
+    /// Origin of the factors.
+    pub interval: String,
+    /// Duration of the recorded run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_seconds: Option<f64>,
+    /// Predicted over recorded duration minus one, where the recorded placement is on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_ratio: Option<f64>,
+    /// Measured runs beside their predictions: the recorded one, and those kept beside the trace.
+    pub measured: Vec<Measured>,
+    /// Name of the placement that the others are compared with.
+    pub reference: String,
+    /// Every placement, the reference first.
+    pub placements: Vec<RunTime>,
+    /// The answer.
+    pub sentence: String,
+    /// Caveats.
+    pub notes: Vec<String>,
+}
+
+/// The run time under one placement.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunTime {
+    /// Its name, or its file.
+    pub name: String,
+    /// Run time.
+    pub seconds: f64,
+    /// Its interval.
+    pub least_seconds: f64,
+    /// The same.
+    pub most_seconds: f64,
+    /// Computation, mean over ranks.
+    pub compute_seconds: f64,
+    /// Waiting for other ranks that compute.
+    pub waiting_seconds: f64,
+    /// Latencies and overheads of messages.
+    pub latency_seconds: f64,
+    /// Bytes of messages on routes without other traffic.
+    pub bandwidth_seconds: f64,
+    /// Links that messages share.
+    pub contention_seconds: f64,
+    /// Change of the iteration times at the end of the executed iterations, extended to the whole run.
+    pub unsteady_seconds: f64,
+    /// Reduction of the reference's run time; below zero: slower.
+    pub gain_ratio: f64,
+    /// Its interval.
+    pub least_gain_ratio: f64,
+    /// The same.
+    pub most_gain_ratio: f64,
+}
+
+/// Predicts.
+///
+/// # Errors
+/// Files that cannot be read; placements of other numbers of ranks; pairs without a route; programs that never end.
+pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
+    if let Some(speed) = ask
+        .operations_per_s
+        .filter(|s| !(s.is_finite() && *s > 0.0))
+    {
+        refuse!("--operations-per-second: found {speed}, expected a number above 0");
+    }
+    let folded = read_folded(ask.trace)?;
+    let (named, parameters) = parameters(ask.network, &ask.machine.fabric)?;
+    let machine = ask.machine;
+    let fabric = &machine.fabric;
+    let mut notes = folded.notes.clone();
+    let ranks = folded.ranks.len();
+    let placed = match ask.given.is_empty() {
+        true => placements(ask, ranks, &mut notes)?,
+        false => ask.given.clone(),
+    };
+    let rules = match ask.collectives {
+        Some(rules) => Algorithms::parse(rules)?,
+        None => recorded::algorithms(ask.trace)?.unwrap_or_default(),
+    };
+    let short = folded.shorten(AIM, MOST)?;
+    let executed_calls = short.trace.ranks.iter().map(|r| r.calls.len() as u64).sum();
+    let forecaster = Forecaster::new(&short, &rules, ask.operations_per_s)?;
+    let point = OperatingPoint::default();
+    let idle = Network::new(fabric, &machine.routing, &parameters, point);
+    let mut network = idle.clone();
+    if let Some(reading) = ask.background {
+        loaded(&mut network, reading, fabric, &mut notes);
+    }
+    if parameters.queues.is_some() && !machine.routing.is_single_path() {
+        notes.push("routes have several paths: messages are flows, not frames in queues".into());
+    }
+    let run = |network: &Network<'_>, nodes: &[NodeId]| -> Result<Forecast, ModelError> {
+        forecaster.run(network, nodes, &[], TOLERANCE)
+    };
+    let mut found = Vec::with_capacity(placed.len());
+    for (name, nodes) in &placed {
+        found.push((name.as_str(), run(&network, nodes)?));
+    }
+    learnt::keep(ask.trace, ask.measured, fabric, ranks)?;
+    let recorded_seconds = recorded_seconds(&folded);
+    let mut measured = Vec::new();
+    let replayed = match (found.first(), recorded_nodes(ask, None)) {
+        (Some(&(RECORDED, first)), _) if ask.background.is_none() => Some(first),
+        (_, Some(Ok((_, nodes)))) if nodes.len() == ranks => Some(run(&idle, &nodes)?),
+        _ => None,
+    };
+    if let (Some(seconds), Some(forecast)) = (recorded_seconds, replayed) {
+        measured.push(Measured::new(RECORDED.into(), seconds, &forecast));
+    }
+    let error_ratio = measured.first().map(|m| m.error_ratio);
+    let (kept, elsewhere) = learnt::kept(ask.trace, fabric, ranks)?;
+    for (when, seconds, nodes) in kept {
+        let forecast = run(&idle, &nodes)?;
+        measured.push(Measured::new(when, seconds, &forecast));
+    }
+    if elsewhere > 0 {
+        notes.push(format!(
+            "{elsewhere} measured runs were on nodes that this machine does not have"
+        ));
+    }
+    let (factors, interval) = learnt::factors(&measured, &parameters.calibration);
+    let reference = found[0].1;
+    let rows: Vec<RunTime> = found
+        .iter()
+        .map(|(name, f)| row(name, f, &reference, factors))
+        .collect();
+    unsteady(&rows, &mut notes);
+    if measured.is_empty() {
+        unlike(&folded, recorded_seconds, &rows, &mut notes);
+    }
+    let candidates = match ask.given.len() {
+        0 => ask.placements.len(),
+        given => given - 1,
+    };
+    Ok(Prediction {
+        schema: "hopbyte.predict/1",
+        trace: ask.trace.to_owned(),
+        complete: folded.complete,
+        ranks,
+        calls: short.calls,
+        executed_calls,
+        machine: machine.source.words(),
+        network: named,
+        calibration: parameters.calibration.clone(),
+        factors,
+        interval,
+        recorded_seconds,
+        error_ratio,
+        measured,
+        reference: rows[0].name.clone(),
+        sentence: sentence(&rows, candidates),
+        placements: rows,
+        notes,
+    })
+}
+
+/// Takes from every link what other jobs use of it.
+fn loaded(
+    network: &mut Network<'_>,
+    reading: &LinkReading,
+    fabric: &Fabric,
+    notes: &mut Vec<String>,
+) {
+    let used = &reading.state.used_ratio;
+    for link in fabric.link_ids() {
+        if let Some(used) = used.get(link) {
+            network.degrade(link, (1.0 - used).clamp(LEFT, 1.0));
+        }
+    }
+    notes.push(format!(
+        "{} of {} links carry the other traffic of {}",
+        used.known(),
+        fabric.links().len(),
+        reading.source
+    ));
+}
+
+fn recorded_seconds(folded: &Folded) -> Option<f64> {
+    let longest = folded.ranks.iter().map(|r| r.seconds).fold(0.0, f64::max);
+    (longest > 0.0 && folded.complete).then_some(longest)
+}

@@ -1,0 +1,126 @@
+//! Predicted run times: calibrations from probes and files, and measured runs that become intervals.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use hopbyte_job::MachineSource;
+use hopbyte_job::calibration::parameters;
+use hopbyte_job::predict::{Ask, predict};
+use hopbyte_model::parameters::Parameters;
+use std::fs::{create_dir, write};
+use std::path::{Path, PathBuf};
+
+const PROBES: &str = r#"
+{"schema":"hopbyte-probe-1","run":{"probe":"latency","ranks":2,"nodes":["n0-0","n0-1"]}}
+{"schema":"hopbyte-probe-1","probe":"latency","bytes":8,"median_seconds":5.2e-4,"least_seconds":5e-4,"most_seconds":6e-4,"wrong_bytes":0}
+{"schema":"hopbyte-probe-1","probe":"latency","bytes":1024,"median_seconds":9e-4,"wrong_bytes":0}
+{"schema":"hopbyte-probe-1","run":{"probe":"bandwidth","ranks":2,"nodes":["n0-0","n0-1"]}}
+{"schema":"hopbyte-probe-1","probe":"bandwidth","bytes":65536,"bytes_per_second":1.1e6}
+{"schema":"hopbyte-probe-1","run":{"probe":"rate","ranks":2,"nodes":["n0-0","n0-0"]}}
+{"schema":"hopbyte-probe-1","probe":"rate","bytes":8,"messages_per_second":1e5}
+"#;
+
+fn machine(fabric: &str) -> hopbyte_job::Machine {
+    let source = MachineSource {
+        fabric: fabric.to_owned(),
+        ..MachineSource::default()
+    };
+    source.read().unwrap()
+}
+
+#[test]
+fn probes_give_the_parameters_and_their_origin() {
+    let machine = machine("torus:4x4:link=0.00125,host=0.00125");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("probes.jsonl");
+    write(&path, PROBES.trim_start()).unwrap();
+    let (_, found) = parameters(path.to_str(), &machine.fabric).unwrap();
+    assert!((found.overhead_s - 1e-5).abs() < 1e-12);
+    // Half a round trip without two overheads and the hops.
+    assert!(
+        found.latency_s > 4.9e-4 && found.latency_s <= 5e-4,
+        "{}",
+        found.latency_s
+    );
+    assert!((found.link_efficiency - 1.1 * 1514.0 / 1448.0 / 1.25).abs() < 1e-9);
+    assert!(
+        found.calibration.starts_with("hopbyte-probe, 20"),
+        "{}",
+        found.calibration
+    );
+    assert!(
+        found
+            .calibration
+            .contains("0.5200 ms (0.5000 ms to 0.6000 ms)"),
+        "{}",
+        found.calibration
+    );
+    write(&path, "{\"schema\":\"hopbyte-topobw-1\"}").unwrap();
+    assert!(parameters(path.to_str(), &machine.fabric).is_err());
+    write(&path, toml::to_string(&Parameters::ethernet()).unwrap()).unwrap();
+    let (_, read) = parameters(path.to_str(), &machine.fabric).unwrap();
+    assert_eq!(read, Parameters::ethernet());
+}
+
+/// A record of the eight ranks of data/trace-ring that took so many seconds, on the first nodes.
+fn record(folder: &Path, seconds: f64) {
+    create_dir(folder).unwrap();
+    let mut placement = "rank,node\n".to_owned();
+    for rank in 0..8 {
+        let text = format!(
+            "# hopbyte-record 2\nrank\t{rank}\nsize\t8\nhost\tn{}-{}\nspawned\t0\nphase\t0\tmain\n\
+             mpi\tMPI_Send\t1\t0.5\ntime\t0\t{seconds}\t1\nended\tfinalize\n",
+            rank / 4,
+            rank % 4
+        );
+        write(folder.join(format!("rank.{rank}.hbr")), text).unwrap();
+        placement += &format!("{rank},n{}-{}\n", rank / 4, rank % 4);
+    }
+    write(folder.join("placement.csv"), placement).unwrap();
+}
+
+#[test]
+fn measured_runs_are_kept_and_become_the_interval() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    create_dir(&trace).unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/trace-ring");
+    for entry in std::fs::read_dir(data).unwrap() {
+        let from = entry.unwrap().path();
+        std::fs::copy(&from, trace.join(from.file_name().unwrap())).unwrap();
+    }
+    // As `hopbyte record --trace` leaves it.
+    write(trace.join("rank.0.hbr"), "# hopbyte-record 2\n").unwrap();
+    let machine = machine("torus:4x4");
+    let ask = |network, measured: &[PathBuf]| {
+        predict(&Ask {
+            trace: trace.to_str().unwrap(),
+            machine: &machine,
+            network: Some(network),
+            placements: &[],
+            nodes: Some("all"),
+            ranks_per_node: Some(1),
+            seed: 1,
+            collectives: None,
+            operations_per_s: None,
+            given: Vec::new(),
+            background: None,
+            measured,
+        })
+    };
+    let first = ask("plain", &[]).unwrap();
+    assert_eq!((first.factors, first.measured.len()), ((0.5, 2.0), 0));
+    let run = folder.path().join("run");
+    let in_order = first.placements[0].seconds;
+    record(&run, 1.1 * in_order);
+    let learnt = ask("plain", std::slice::from_ref(&run)).unwrap();
+    assert_eq!(learnt.measured.len(), 1);
+    assert!((learnt.measured[0].error_ratio - (1.0 / 1.1 - 1.0)).abs() < 1e-6);
+    // The measured run is at the end of the interval of its own placement.
+    assert!((learnt.placements[0].most_seconds / (1.1 * in_order) - 1.0).abs() < 1e-6);
+    // It is kept, and compared with later models too.
+    let later = ask("plain", &[]).unwrap();
+    assert_eq!((later.factors, later.measured.len()), (learnt.factors, 1));
+    // A run of other ranks is refused.
+    std::fs::remove_file(run.join("rank.7.hbr")).unwrap();
+    assert!(ask("plain", &[run]).is_err());
+}

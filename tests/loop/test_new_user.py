@@ -1,0 +1,151 @@
+"""What a new user meets: names with blanks, no home, a full disk, closed pipes, misspelt settings and options.
+
+Each refusal names the place, what was found and expected, and what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from program import hopbyte_binary
+
+Done = subprocess.CompletedProcess[bytes]
+
+
+class User:
+    """A user in a folder of their own, with an environment of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+
+    def types(self, *words: str | bytes, code: int = 0, **options: object) -> Done:
+        line = [str(hopbyte_binary()), *words]
+        given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "env": self.environment, **options}
+        done: Done = subprocess.run(
+            line, cwd=self.folder, stderr=subprocess.PIPE, timeout=60, check=False, **given
+        )  # type: ignore[call-overload]
+        assert done.returncode == code, (words, done)
+        assert b"panicked" not in done.stderr
+        return done
+
+    def sets(self, text: str) -> None:
+        (self.folder / "hopbyte.toml").write_text(text)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    folder = tmp_path / "my first job"
+    folder.mkdir()
+    return User(folder)
+
+
+MAP = ["map", "my traffic.csv", "--fabric", "torus:4x4", "--nodes", "n0-0:2,n0-1:2"]
+
+
+def test_names_with_blanks_are_quoted_in_the_line_to_type(user: User) -> None:
+    (user.folder / "my traffic.csv").write_text("src,dst,bytes\n0,1,10\n2,3,10\n")
+    user.types(*MAP, "--out", "my out", "--report", "my page.html")
+    done = user.types("apply", "my out/mapping.json", "--emit", "openmpi-rankfile", "--to", "my ranks")
+    assert b"mpirun -n 4 --rankfile 'my ranks' ./app" in done.stderr
+    assert b"file='my ranks'" in done.stderr
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("fabrik = 'torus:4x4'\n", ":1: found fabrik, expected fabric, "),
+    ("fabrik = 'torus:4x4'\n", "hint: there is fabric\n"),
+    ("# mine\nsystem_map = 'a'\n", ":2: found system_map"),
+    ("# mine\nsystem_map = 'a'\n", "hint: there is system-map\n"),
+    ("oracle = 'a:1'\nfabric = ''\n", ':2: found fabric = "", expected a text'),
+    ("[fabric]\nfile = 'a'\n", ":1: found fabric = "),
+])  # fmt: skip
+def test_a_misspelt_setting_is_named_with_its_line(user: User, text: str, said: str) -> None:
+    user.sets(text)
+    done = user.types("config", code=2)
+    assert done.stderr.startswith(b"error[HB0101]: ") and said in done.stderr.decode()
+    # A job runs all the same.
+    user.types("run", "--", "sh", "-c", "exit 7", code=7)
+
+
+def test_settings_that_lead_nowhere_are_told(user: User) -> None:
+    user.sets("fabric = 'toros:4x4'\nroutes = ['my tables.txt']\n")
+    user.environment["HOPBYTE_FABRIK"] = "torus:4x4"
+    said = user.types("config").stderr.decode()
+    assert "specs begin with torus" in said
+    assert "routes = my tables.txt of " in said and "there is no such file" in said
+    assert "HOPBYTE_FABRIK is not read; there is HOPBYTE_FABRIC" in said
+    user.sets("fabric = 'torus:4x4'\n")
+    del user.environment["HOPBYTE_FABRIK"]
+    assert user.types("config").stderr == b""
+
+
+def test_every_origin_of_a_setting(user: User) -> None:
+    """User, project, variable; a later one wins, and a new machine drops the parts of the earlier."""
+    settings = user.folder / ".config/hopbyte"
+    settings.mkdir(parents=True)
+    (settings / "hopbyte.toml").write_text("fabric = 'torus:4x4'\nnames = 'n'\nstate = 's'\n")
+
+    def origins() -> dict[str, tuple[str, str]]:
+        answer = json.loads(user.types("config", "--json").stdout)
+        return {s["name"]: (*s["values"], s["origin"]) for s in answer["settings"]}
+
+    assert origins()["fabric"] == ("torus:4x4", str(settings / "hopbyte.toml"))
+    user.sets("fabric = 'torus:8x8'\n")
+    found = origins()
+    assert found["fabric"] == ("torus:8x8", str(user.folder / "hopbyte.toml"))
+    assert "names" not in found and found["state"][0] == "s"
+    user.environment["HOPBYTE_FABRIC"] = "mesh:2x2"
+    assert origins()["fabric"] == ("mesh:2x2", "HOPBYTE_FABRIC")
+
+
+@pytest.mark.parametrize("home", [None, "/nowhere", "/proc"])
+def test_a_launch_without_a_usable_home(user: User, home: str | None) -> None:
+    del user.environment["HOME"]
+    user.environment |= {"HOME": home} if home else {}
+    done = user.types("run", "--", "sh", "-c", "exit 7", code=7)
+    assert done.stderr.count(b"\n") <= 1
+
+
+def test_a_misspelt_option_is_not_taken_for_the_job(user: User) -> None:
+    done = user.types("run", "--dryrun", "--", "true", code=2)
+    assert b"'--dryrun'" in done.stderr and b"'--dry-run'" in done.stderr
+    done = user.types("record", "--librarys", "x", "--", "true", code=2)
+    assert b"'--libraries'" in done.stderr
+    assert user.types("run", "--dry-run", "sh", "-c", "exit 1").stdout == b"sh -c 'exit 1'\n"
+
+
+def test_an_argument_that_is_not_text(user: User) -> None:
+    done = user.types("fabric", "show", b"caf\xe9.txt", code=2)
+    assert b"caf\\u{fffd}.txt with bytes that are not UTF-8" in done.stderr and b"hint: " in done.stderr
+    # A job's own arguments are passed on as they are.
+    done = user.types("run", "--", "printf", "%s", b"caf\xe9")
+    assert done.stdout == b"caf\xe9"
+
+
+@pytest.mark.parametrize("words", [
+    ["fabric", "show", "torus:4x4"], ["fabric", "show", "torus:4x4", "--json"], ["fabric", "nodes", "torus:20x20x20"],
+    ["config"], ["doctor"],
+])  # fmt: skip
+def test_a_full_disk_behind_the_output(user: User, words: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = user.types(*words, code=3, stdout=full)
+    assert done.stderr.startswith(b"error[HB0603]: cannot write standard output: No space left")
+
+
+def test_a_reader_that_stops_early(user: User) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    for words in (["fabric", "nodes", "torus:20x20x20"], ["fabric", "show", "torus:4x4", "--json"]):
+        assert user.types(*words, stdout=write).stderr == b""
+    os.close(write)
+
+
+def test_no_terminal_type_no_columns_no_input(user: User) -> None:
+    user.environment["COLUMNS"] = "1"
+    assert user.types("map", "--help").stdout
+    done = user.types("map", "-", "--fabric", "torus:4x4", "--nodes", "all", code=2)
+    assert b"found a device, expected a regular file\nhint: " in done.stderr

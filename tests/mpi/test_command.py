@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from program import find_binary
+from program import find_binary, scaled
 
 from harness import ABI, ALL, BUILD, MPICH, OMPI, Mpi, Result, run_command
 
@@ -80,10 +80,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda m: m.name)
 def test_a_job_that_does_not_end_is_ended(mpi: Mpi, tmp_path: Path) -> None:
+    program, seconds = mpi.build("traffic.c"), f"{scaled(3):.0f}"
     begun = time.monotonic()
-    result = record(mpi, tmp_path, [mpi.build("traffic.c"), "point", "100000000"], "--deadline", "3", ranks=2)
-    assert result.code == 1 and "deadline of 3 s" in result.err
-    assert time.monotonic() - begun < 60
+    result = record(mpi, tmp_path, [program, "point", "100000000"], "--deadline", seconds, ranks=2)
+    assert result.code == 1 and f"deadline of {seconds} s" in result.err
+    assert time.monotonic() - begun < scaled(60)
     assert "# incomplete: 2 of 2 ranks" in (tmp_path / "hopbyte-record/traffic.csv").read_text()
 
 
@@ -95,7 +96,7 @@ def test_a_rank_without_a_record_is_told(tmp_path: Path) -> None:
         f"exec {OMPI.build('traffic.c')} point 100000000\n"
     )
     script.chmod(0o755)
-    result = record(OMPI, tmp_path, [script], "--deadline", "60", ranks=2)
+    result = record(OMPI, tmp_path, [script], "--deadline", f"{scaled(60):.0f}", ranks=2)
     assert result.code == 1 and ("left no record" in result.err or "no rank left" in result.err), result.err
     assert not (tmp_path / "hopbyte-record/traffic.csv").exists()
 
@@ -127,7 +128,7 @@ def test_it_stays_with_the_job(tmp_path: Path) -> None:
         "cat",
     ]
     done = subprocess.run(
-        command, input="through\n", capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
+        command, input="through\n", capture_output=True, text=True, check=False, timeout=scaled(60), cwd=tmp_path
     )
     assert done.stdout == "through\n"
     assert done.returncode == 1 and "no rank left a record" in done.stderr

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from program import ROOT
+from program import ROOT, scaled
 
 from harness import ABI, ALL, BUILD, MPICH, OMPI, Mpi, Result, launch, run_command
 
@@ -397,13 +397,13 @@ def infiniband(root: Path, port_values: dict[str, int]) -> None:
 
 def between_reads(process: subprocess.Popen[str], folder: Path, change) -> Result:
     """Waits for the program's flag, changes the counters, removes the flag."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + scaled(60)
     while not (folder / "sampled").exists():
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
     change()
     (folder / "sampled").unlink()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=scaled(60))
     return Result(process.returncode, out, err)
 
 

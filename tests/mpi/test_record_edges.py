@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from program import scaled
 
 from harness import (
     ABI,
@@ -99,13 +100,13 @@ def test_a_killed_rank_leaves_no_whole_file(mpi: Mpi, tmp_path: Path) -> None:
     with open(tmp_path / "log", "w") as log:
         command = mpi.command(2, {"LD_PRELOAD": str(mpi.library("record"))}, []) + [str(script)]
         child = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + scaled(60)
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        time.sleep(1)
+        time.sleep(scaled(1))
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-        code = child.wait(timeout=60)
+        code = child.wait(timeout=scaled(60))
     assert code != 0
     assert not (tmp_path / "hopbyte-record" / "rank.1.hbr").exists()
 
@@ -191,11 +192,11 @@ def test_wrapped_symbols_are_those_of_the_standard(mpi: Mpi, tool: str) -> None:
         return
     reasons = {name: record.why_not(name) for name in standard}
     assert {name for name in standard if not reasons[name]} | {"Pcontrol"} == wrapped
-    assert len(standard) == 637 and len(wrapped) == 197
-    # Functions left alone transfer no data of the application, or receive it, complete it, or send it to a file.
+    # 197 that send or open something, and the 20 that receive or complete, for a trace's order of waits.
+    assert len(standard) == 637 and len(wrapped) == 217
+    # Functions left alone transfer no data between ranks.
     sends = {name for name, reason in reasons.items() if reason and record.sends_data(standard[name])}
-    receiving = {"Recv", "Irecv", "Mrecv", "Imrecv", "Pack", "Unpack", "Pack_size"}
-    assert {name.removesuffix("_c") for name in sends} == receiving - {"Mrecv", "Imrecv"}
+    assert {name.removesuffix("_c") for name in sends} == {"Pack", "Unpack", "Pack_size"}
 
 
 @pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda m: m.name)

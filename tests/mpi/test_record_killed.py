@@ -11,13 +11,18 @@ import time
 from pathlib import Path
 
 import pytest
-from program import hopbyte_binary
+from program import hopbyte_binary, scaled
 
 from harness import ALL, BUILD, MPICH, OMPI, Mpi, Record, launch, point_matrix, read_records, run_command
 
 RANKS = 3
 each_mpi = pytest.mark.parametrize("mpi", ALL, ids=lambda m: m.name)
 KINDS = "point+communicators+persistent+regions+bcast+allreduce+alltoallv+gatherv+grid+scan+rma+many"
+
+
+def patience() -> list[str]:
+    """The deadline of `hopbyte record` for a job that ends by itself."""
+    return ["--deadline", f"{scaled(40):.0f}"]
 
 
 def counts(record: Record, sizes: bool) -> list[object]:
@@ -27,7 +32,7 @@ def counts(record: Record, sizes: bool) -> list[object]:
 
 def end(mpi: Mpi, folder: Path, *way: str, environment: dict[str, str] | None = None):
     """Runs the traffic program under `hopbyte record` to the given end."""
-    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), "--deadline", "40", "--"]
+    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), *patience(), "--"]
     program = [str(mpi.build("traffic.c")), KINDS, "1", "end", *way]
     options = ["--mca", "osc", "sm"] if mpi is OMPI else []
     return run_command([*command, *mpi.command(RANKS, {}, options), *program], folder, environment)
@@ -139,7 +144,7 @@ def test_a_thread_ends_the_process(mpi: Mpi, way: str, cause: str, tmp_path: Pat
     """Another thread than the one inside MPI ends the process: every rank's counts are there."""
     (tmp_path / "leaves.c").write_text(LEAVES)
     run_command([mpi.compiler, "-O1", "-pthread", "leaves.c", "-o", "leaves"], tmp_path).ok()
-    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), "--deadline", "40", "--"]
+    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), *patience(), "--"]
     result = run_command([*command, *mpi.command(RANKS, {}, []), "./leaves", way], tmp_path)
     answer = json.loads(result.out.splitlines()[-1])
     assert result.code == 1 and not answer["complete"]
@@ -153,24 +158,25 @@ def test_a_thread_ends_the_process(mpi: Mpi, way: str, cause: str, tmp_path: Pat
 def test_walltime(mpi: Mpi, how: str | signal.Signals, tmp_path: Path) -> None:
     """The job or `hopbyte record` itself is ended: the folder can be mapped afterwards in any case."""
     command = [str(hopbyte_binary()), "record", "--libraries", str(BUILD)]
+    seconds = round(scaled(4))
     if how == "deadline":
-        command += ["--deadline", "4"]
+        command += ["--deadline", str(seconds)]
     command += ["--", *mpi.command(2, {}, []), str(mpi.build("traffic.c")), "point", "100000000"]
     with open(tmp_path / "log", "w") as log:
         child = subprocess.Popen(
             command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         if how != "deadline":
-            time.sleep(4)
+            time.sleep(seconds)
             child.send_signal(how)
             if how == signal.SIGKILL:
                 os.killpg(child.pid, how)  # as a scheduler does at the end of the walltime
-        code = child.wait(timeout=60)
+        code = child.wait(timeout=scaled(60))
     said = (tmp_path / "log").read_text()
     folder = tmp_path / "hopbyte-record"
     if how == signal.SIGKILL:
         assert code == -9
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + scaled(30)
         question = [
             str(hopbyte_binary()),
             "map",
@@ -188,7 +194,7 @@ def test_walltime(mpi: Mpi, how: str | signal.Signals, tmp_path: Path) -> None:
         assert "2 of 2 ranks ended before MPI_Finalize" in mapped.out + mapped.err
         return
     assert code == 1, said
-    assert "ended at the deadline of 4 s" in said or "ended by a signal" in said
+    assert f"ended at the deadline of {seconds} s" in said or "ended by a signal" in said
     assert "incomplete: 2 of 2 ranks ended before MPI_Finalize" in said
     for record in read_records(folder, 2):
         assert sum(c["messages"] for c in record.point.values()) > 100

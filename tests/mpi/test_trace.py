@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from program import scaled
 
 from harness import ALL, OMPI, Mpi, launch, read_records, run_command
 
@@ -163,7 +164,7 @@ int main(int c, char **v) {
     }
     job = subprocess.Popen([*mpi.command(2, environment, []), str(program)], start_new_session=True)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + scaled(60)
         paths = [tmp_path / f"record/rank.{rank}.hbt" for rank in range(2)]
         while not all(p.exists() for p in paths) and time.monotonic() < deadline:
             time.sleep(0.1)

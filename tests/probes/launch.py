@@ -13,7 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import program as programs  # noqa: E402
-from program import start  # noqa: E402
+from program import scaled, start  # noqa: E402, F401
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("HOPBYTE_PROBES_BUILD", ROOT / "build" / "probes"))

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from program import Result, finish, start
+from program import Result, finish, scaled, start
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -62,8 +62,8 @@ class Shmem:
         environment: dict[str, str] | None = None,
         seconds: float = DEADLINE_SECONDS,
     ) -> Result:
-        """Runs a program; a wait of hopbyte's library for more than 30 s ends it with a message."""
-        passed = {"HOPBYTE_SHMEM_TIMEOUT": "30", **(environment or {})}
+        """Runs a program; a wait of hopbyte's library for more than 30 s (on an idle machine) ends it with a message."""
+        passed = {"HOPBYTE_SHMEM_TIMEOUT": f"{scaled(30):.0f}", **(environment or {})}
         if self.name == "ompi":
             given = [word for key, value in passed.items() for word in ("-x", f"{key}={value}")]
             # Its usual place for the heap is the address sanitizer's.

@@ -138,7 +138,8 @@ def test_spmv_gains_from_a_map_while_running(mpi: Mpi, tmp_path: Path) -> None:
     others = [(rank, block) for rank, block in enumerate(squares) if rank != block]
     assert moved["moved_blocks"] == len(others)
     assert moved["handed_blocks"] == sum(rank // 4 == block // 4 for rank, block in others) > 0
-    before, after = statistics.median(averages["identity"]), statistics.median(averages[str(remap)])
+    # The quickest ten products of each: other jobs on this machine only add time.
+    before, after = min(averages["identity"]), min(averages[str(remap)])
     # 8 faces of 5x5x100 doubles and their frames at 20 Mbit/s take 67 ms.
     print(f"product {before * 1e3:.1f} ms in rows, {after * 1e3:.1f} ms in squares")
     assert before >= 8 * 20000 * 8 / 20e6

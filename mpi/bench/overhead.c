@@ -1,7 +1,7 @@
 /* Nanoseconds of one message of 8 bytes to oneself (Irecv, Send, Wait): pure software in one process, so that the
  * overhead of a preload library on the one recorded call is visible. Prints the smallest and the median of many
- * batches.
- *   overhead BATCHES [threads] */
+ * batches. `memory`: an allocation of 64 bytes and its release instead.
+ *   overhead BATCHES [threads|memory] */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,18 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double batch(int rank)
+static double allocations(void)
+{
+    double start = MPI_Wtime();
+    for (int i = 0; i < CALLS; i++) {
+        void *memory;
+        MPI_Alloc_mem(64, MPI_INFO_NULL, &memory);
+        MPI_Free_mem(memory);
+    }
+    return (MPI_Wtime() - start) / CALLS * 1e9;
+}
+
+static double messages(int rank)
 {
     long out = 0, in;
     MPI_Request request;
@@ -30,13 +41,14 @@ static double batch(int rank)
 
 int main(int argc, char **argv)
 {
-    int rank, provided, threads = argc > 2 && strcmp(argv[2], "threads") == 0;
+    const char *mode = argc > 2 ? argv[2] : "";
+    int rank, provided, threads = strcmp(mode, "threads") == 0, memory = strcmp(mode, "memory") == 0;
     MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     int batches = argc > 1 ? atoi(argv[1]) : 2000;
     double *times = calloc((size_t)batches, sizeof *times);
     for (int i = 0; times && i < batches; i++)
-        times[i] = batch(rank);
+        times[i] = memory ? allocations() : messages(rank);
     qsort(times, (size_t)batches, sizeof *times, compare);
     printf("%.2f %.2f\n", times[0], times[batches / 2]);
     free(times);

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from launch import ALL, BOTH, MPICH, OMPI, Mpi, run
+from launch import ALL, BOTH, MPICH, OMPI, Mpi, run, scaled
 
 FIXED = ["--iterations", "3", "--trials", "2", "--budget", "0", "--warmup", "1"]
 SIZES = [8, 3001]
@@ -150,8 +150,8 @@ def test_background(pattern: str, messages: int) -> None:
 
 def test_trials_go_on_until_narrow() -> None:
     """A wide interval causes more trials, up to the budget; a generous precision stops at the minimum."""
-    _, eager = run(OMPI, 2, "hopbyte-probe", "latency", "--bytes", 8, "--iterations", 5, "--trials", 6, "--budget", 0.3,
-                   "--precision", 0, "--json").ok().records()
+    _, eager = run(OMPI, 2, "hopbyte-probe", "latency", "--bytes", 8, "--iterations", 5, "--trials", 6, "--budget",
+                   scaled(0.3), "--precision", 0, "--json").ok().records()
     assert eager["trials"] > 6 and eager["confidence"] >= 0.95
     _, content = run(OMPI, 2, "hopbyte-probe", "latency", "--bytes", 8, "--iterations", 5, "--trials", 6, "--budget",
                      60, "--precision", 1000000, "--json").ok().records()

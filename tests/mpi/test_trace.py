@@ -124,7 +124,7 @@ def test_calls_of_threads_are_all_in_the_trace(mpi: Mpi, tmp_path: Path) -> None
         rows = [line.split("\t") for line in path.read_text().splitlines()]
         begin = rows.index(["program"])
         # Overlapping calls of threads do not add up to more than the run; its start and end are fractions of a
-        # millisecond outside of all calls.
+        # millisecond outside of all calls, on a loaded machine longer.
         times, stack = 0.0, [1.0]
         for cells in rows[begin + 1 :]:
             if cells[0] == "(":
@@ -134,7 +134,8 @@ def test_calls_of_threads_are_all_in_the_trace(mpi: Mpi, tmp_path: Path) -> None
                 stack.pop()
             elif cells[0].isdigit():
                 times += stack[-1] * sum(float(c) for c in cells[1:3]) * 1e-9
-        assert times == pytest.approx(float(lines["seconds"]), rel=0.01, abs=5e-4)
+        whole = float(lines["seconds"])
+        assert whole * (1 - scaled(0.01)) - 5e-4 <= times <= whole * 1.01 + 5e-4
 
 
 @each_mpi

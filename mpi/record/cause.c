@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,7 +13,7 @@ enum { ENDING = sizeof ending / sizeof *ending };
 
 static struct {
     struct sigaction next[ENDING];
-    bool was_default[ENDING];
+    bool was_default[ENDING]; /* or UCX's */
     pid_t process; /* 0 until signals are watched */
     void (*exit)(int);
 } cause;
@@ -20,6 +21,18 @@ static struct {
 static bool is_default(const struct sigaction *action)
 {
     return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_DFL;
+}
+
+/* Whether the handler is UCX's, set when an MPI that is linked with UCX is loaded: it prints, and the process ends. */
+static bool is_transport(const struct sigaction *action)
+{
+    Dl_info place;
+    void *handler;
+    memcpy(&handler, &action->sa_sigaction, sizeof handler); /* the same bytes as sa_handler */
+    if (!dladdr(handler, &place) || !place.dli_fname)
+        return false;
+    const char *name = strrchr(place.dli_fname, '/');
+    return strncmp(name ? name + 1 : place.dli_fname, "libucs.so", 9) == 0;
 }
 
 /* Notes the signal, restores the action that was there before, and lets the signal happen again. */
@@ -42,7 +55,7 @@ void hopbyte_cause_before(void)
 {
     struct sigaction now;
     for (int i = 0; i < ENDING; i++)
-        cause.was_default[i] = sigaction(ending[i], NULL, &now) == 0 && is_default(&now);
+        cause.was_default[i] = sigaction(ending[i], NULL, &now) == 0 && (is_default(&now) || is_transport(&now));
 }
 
 /* Handlers of the application are left alone, since they may mean to go on. */

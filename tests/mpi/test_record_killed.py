@@ -165,6 +165,56 @@ def test_a_thread_ends_the_process(mpi: Mpi, way: str, cause: str, tmp_path: Pat
     assert point_matrix(records) == {(rank, (rank + 1) % RANKS): (400, 100) for rank in range(RANKS)}
 
 
+# UCX sets its handler when it is loaded, which an MPI that is linked with it does before the recorder looks.
+TRANSPORT = r"""
+#include <signal.h>
+#include <unistd.h>
+static void said(int number, siginfo_t *info, void *context)
+{
+    (void)info, (void)context;
+    if (write(2, "the transport's handler\n", 24) < 0) _exit(1);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+__attribute__((constructor)) static void set(void)
+{
+    struct sigaction action = {.sa_sigaction = said, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, &action, 0);
+}
+int transport = 1;
+"""
+
+
+@pytest.mark.parametrize("library", ["libucs.so.test", "libapplication.so"])
+def test_a_transport_with_a_handler_hides_no_cause(library: str, tmp_path: Path) -> None:
+    """Its handler runs after the recorder's; one of another library may mean to go on, and is left alone."""
+    (tmp_path / "transport.c").write_text(TRANSPORT)
+    build = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{library}", "transport.c", "-o", library]
+    run_command(build, tmp_path).ok()
+    (tmp_path / "falls.c").write_text(
+        "#include <mpi.h>\nextern int transport;\n"
+        "int main(int c,char**v){MPI_Init(&c,&v);*(volatile int*)0=transport;}\n"
+    )
+    linked = [f"./{library}", "-Wl,-rpath,$ORIGIN", "-o", "falls"]
+    run_command([MPICH.compiler, "-O1", "falls.c", *linked], tmp_path).ok()
+    command = [
+        str(hopbyte_binary()),
+        "record",
+        "--json",
+        "--flavour",
+        "mpich",
+        "--libraries",
+        str(BUILD),
+        "--",
+    ]
+    result = run_command([*command, *MPICH.command(1, {}, []), "./falls"], tmp_path)
+    answer = json.loads(result.out.splitlines()[-1])
+    assert answer["cut"] == [{"rank": 0, "cause": "SIGSEGV" if library.startswith("libucs") else "killed"}], (
+        result.err
+    )
+    assert "the transport's handler" in result.err + result.out
+
+
 @pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda m: m.name)
 @pytest.mark.parametrize("how", ["deadline", signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_walltime(mpi: Mpi, how: str | signal.Signals, tmp_path: Path) -> None:

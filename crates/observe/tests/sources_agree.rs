@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use hopbyte_fabric::{Fabric, LinkId, LinkState, Missing, Quantity as Q, spec};
+use hopbyte_observe::counters::delta::increase;
 use hopbyte_observe::counters::{Counted, Follow, join_readings, sum};
 use hopbyte_observe::sources::{Places, open};
 use hopbyte_observe::{CounterOptions, read_counters};
@@ -418,4 +419,44 @@ fn ports_that_stay_are_compared_when_others_come_and_go() {
             .any(|w| w.contains("port whose counters changed") && w.contains("eth1")),
         "{words:?}"
     );
+}
+
+/// A speed that an OpenMetrics file gives once per port bounds what is sent as well as what is received.
+#[test]
+fn a_speed_of_a_port_bounds_both_directions() {
+    let folder = tempfile::tempdir().unwrap();
+    let families = [
+        (
+            "node_network_speed_bytes",
+            ["node_network_receive_bytes", "node_network_transmit_bytes"],
+        ),
+        (
+            "node_infiniband_rate_bytes_per_second",
+            [
+                "node_infiniband_port_data_received_bytes",
+                "node_infiniband_port_data_transmitted_bytes",
+            ],
+        ),
+    ];
+    for (speed, totals) in families {
+        let port = "{device=\"d\",port=\"1\"}";
+        let [received, sent] = totals.map(|name| format!("{name}_total{port} 7\n"));
+        let content = format!("{received}{speed}{port} 1.25e9\n{sent}# EOF\n");
+        let mut places = Places::captured(folder.path().join("none"), "n");
+        places.files = vec![write(folder.path(), "m", &content)];
+        let mut source = open(&places).remove(0).unwrap();
+        let reading = source.sample().unwrap();
+        let (layout, speeds) = (&reading.layout, reading.layout.speeds());
+        let totals = layout.counters.iter().enumerate();
+        let totals = totals.filter(|(_, counter)| !counter.quantity.is_gauge());
+        let jumps = totals.map(|(i, _)| {
+            let behaviour = layout.behaviour(i, &speeds, |at| reading.get(at));
+            increase(behaviour, 7, 1 << 53, Some(1.0))
+        });
+        assert_eq!(
+            jumps.collect::<Vec<_>>(),
+            [Err(Missing::Reset); 2],
+            "{speed}"
+        );
+    }
 }

@@ -217,8 +217,13 @@ impl Scrape {
                 }
                 _ => return Ok(false),
             };
-            self.layout
-                .counter(&port, sample.name.as_str(), Quantity::Capacity, 1.0);
+            names::both(
+                &mut self.layout,
+                &port,
+                &sample.name,
+                Quantity::Capacity,
+                1.0,
+            );
             Some(())
         };
         if counter.is_none() {
@@ -231,7 +236,8 @@ impl Scrape {
                 .error(sample.value.to_string(), "a count (a whole number)")
                 .at(line.number));
         }
-        self.values.push(whole.then_some(value as u64));
+        let value = whole.then_some(value as u64);
+        self.values.resize(self.layout.counters.len(), value);
         self.time_ns = self.time_ns.max(sample.time_ns);
         Ok(true)
     }
@@ -359,7 +365,11 @@ mod tests {
             [
                 ("given", None, vec![40]),
                 ("n1", Some(1_700_000_000_123_000_000), vec![1_500_000, 3]),
-                ("n2", Some(1_700_000_000_500_000_000), vec![1_250_000_000]),
+                (
+                    "n2",
+                    Some(1_700_000_000_500_000_000),
+                    vec![1_250_000_000; 2]
+                ),
             ]
         );
         let data = &readings[0].layout.counters[0];

@@ -11,12 +11,13 @@ use crate::earlier::Agent;
 use crate::node::{NodeState, Shapes};
 use crate::store::Remembered;
 use crate::wire::{Header, Hello, Origin};
-use std::collections::HashSet;
 
 mod members;
+mod room;
 
 use self::members::NODE_BYTES;
 pub use self::members::{Channel, Members};
+use self::room::Room;
 
 /// Parameters of a collector.
 #[derive(Clone, Debug)]
@@ -69,8 +70,7 @@ pub struct Gathering {
     skipped: u64,
     /// Bytes of names and values.
     bytes: usize,
-    /// Number of shapes at which unused ones are reclaimed.
-    sweep_at: usize,
+    room: Room,
     /// Time of the start: nodes of the store count as silent from then on.
     began_ns: u64,
     /// Events since the start.
@@ -100,8 +100,6 @@ const FULL_BLOCK: usize = 64 << 20;
 /// Bytes of a block beyond which reports are refused on every path: agents send them again. The rest up to the
 /// longest block that readers accept is for the closing and for one more report with its sources.
 const MOST_BLOCK: usize = LONGEST_BLOCK - (192 << 20);
-/// Minimum number of shapes at which unused ones are reclaimed.
-const SWEEP_AT: usize = 64;
 /// Periods of silence after which another agent may take over a node name.
 const TAKE_OVER_PERIODS: u64 = 3;
 
@@ -122,7 +120,7 @@ impl Gathering {
             late: Vec::new(),
             skipped: 0,
             bytes: 0,
-            sweep_at: SWEEP_AT,
+            room: Room::default(),
             began_ns: now_ns,
             events: Events::default(),
             rules,
@@ -153,67 +151,6 @@ impl Gathering {
         self.bytes -= NODE_BYTES + member.bytes;
         self.members.remove(id);
         self.events.forgotten_names += 1;
-    }
-
-    /// Adds a name that is not known yet; the names of silent nodes make room.
-    fn newcomer(&mut self, hello: &Hello, channel: Channel, now_ns: u64) -> Result<u32, Refusal> {
-        if !self.rules.expected.is_empty() {
-            return Err(Refusal::new(format!(
-                "node {}, which is not among the {} expected ones",
-                hello.node, self.expected
-            )));
-        }
-        let is_full =
-            |all: &Self| all.members.len() >= MOST_NODES || all.memory() >= all.rules.memory_bytes;
-        if is_full(self) {
-            self.reclaim_names(now_ns);
-        }
-        if is_full(self) {
-            return Err(Refusal::new(format!(
-                "one more node than {}, for which neither numbers nor --memory are left",
-                self.members.len()
-            )));
-        }
-        let state = NodeState::new(&hello.node, hello.boot, hello.start);
-        // By packet, a name is expected from its first report on.
-        let expected = matches!(channel, Channel::Stream(_));
-        let id = self.add(state, expected);
-        if let Some(oldest) = self.members.add_newcomer(id) {
-            self.remove(oldest);
-        }
-        Ok(id)
-    }
-
-    /// Drops the names of nodes that have been silent for long.
-    fn reclaim_names(&mut self, now_ns: u64) {
-        let forget_ns = self.forget_ns();
-        let silent: Vec<u32> = (self.members.all.iter().zip(0u32..))
-            .filter(|(m, _)| !m.state.name.is_empty() && !m.expected)
-            .filter(|(m, _)| !matches!(m.channel, Channel::Stream(_)))
-            .filter(|(m, _)| now_ns > m.heard_ns.max(m.greeted_ns).max(self.began_ns) + forget_ns)
-            .map(|(_, id)| id)
-            .collect();
-        silent.into_iter().for_each(|id| self.remove(id));
-    }
-
-    /// Frees the shapes that no node has any more.
-    fn reclaim_shapes(&mut self) {
-        let mut used = HashSet::new();
-        for member in &self.members.all {
-            used.extend(member.state.sources.iter().flatten().map(|h| h.shape));
-        }
-        let freed = self.shapes.retain(|id| used.contains(&id));
-        for &id in &freed {
-            if let Some(segment) = self.segment.shapes.get_mut(id as usize) {
-                *segment = 0;
-            }
-        }
-        self.events.reclaimed_shapes += freed.len() as u64;
-        self.sweep_at = SWEEP_AT.max(2 * self.shapes.len());
-    }
-
-    fn memory(&self) -> usize {
-        self.bytes + self.shapes.memory()
     }
 
     /// Silence after which a node is no longer expected.
@@ -313,35 +250,6 @@ impl Gathering {
         let mut take = Take(body);
         let origin = Origin::take(&mut take)?;
         self.declare(id, origin, take.0)
-    }
-
-    fn declare(&mut self, id: u32, origin: Origin, shape: &[u8]) -> Result<(), Refusal> {
-        let new = self.shapes.find(shape).is_none();
-        if new && (self.shapes.is_full() || self.shapes.len() >= self.sweep_at) {
-            self.reclaim_shapes();
-        }
-        let shape = self.shapes.intern(shape)?;
-        let member = &mut self.members[id];
-        member.state.declare(origin, shape, &self.shapes)?;
-        member.segment = 0;
-        let sources = member.state.sources.iter().flatten();
-        let bytes: usize = sources.map(|s| size_of_val(s.values.words()) + 128).sum();
-        self.bytes = self.bytes + bytes - member.bytes;
-        member.bytes = bytes;
-        if self.memory() > self.rules.memory_bytes {
-            self.reclaim_shapes();
-        }
-        if self.memory() > self.rules.memory_bytes {
-            let member = &mut self.members[id];
-            member.state.sources.clear();
-            self.bytes -= std::mem::take(&mut member.bytes);
-            return Err(Refusal::new(format!(
-                "counters of {}: they would take more than the {} MB that --memory allows",
-                self.name(id),
-                self.rules.memory_bytes / 1_000_000
-            )));
-        }
-        Ok(())
     }
 
     /// Sets the channel of a node that was restored from the store and reports by packet without a hello.

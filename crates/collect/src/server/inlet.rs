@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const COMPLETE_TICKS: u64 = 2;
 /// Moments without a value after which a counter is dropped.
 const STALE_MOMENTS: u64 = 10;
+/// Bytes of a node and of each of its counters here, for the bound on memory: measured, with the collections' spare room.
+const NODE_BYTES: usize = 1500;
+const COUNTER_BYTES: usize = 400;
 
 /// A post with the way back of its outcome.
 type Post = (Parsed, SyncSender<Verdict>);
@@ -60,6 +63,8 @@ pub struct Fed {
 #[derive(Default)]
 pub struct Feed {
     nodes: HashMap<Box<str>, Node>,
+    /// Sum of [`Node::bytes`].
+    bytes: usize,
     lost: Lost,
 }
 
@@ -146,22 +151,31 @@ impl Feed {
                 && gathering.channel(n.id) == Channel::Lines
         });
         if known.is_none() {
-            let before = self.nodes.remove(&point.node).map_or(0, |n| n.pending);
+            let before = self.nodes.remove(&point.node);
+            self.bytes -= before.as_ref().map_or(0, Node::bytes);
+            let before = before.map_or(0, |n| n.pending);
             self.lost.add(before, || {
                 format!("lines of {}, whose name was dropped or taken", point.node)
             });
+            gathering.hold_lines(self.bytes);
             let node = Node::new(&point.node, gathering, now)?;
+            self.bytes += node.bytes();
             self.nodes.insert(point.node.clone(), node);
         }
         let Some(node) = self.nodes.get_mut(&point.node) else {
             return Ok(());
         };
+        let before = node.bytes();
         if node.time_ns != time_ns {
             node.report(gathering, now, &mut self.lost);
             node.time_ns = time_ns;
         }
         node.heard_ns = now;
-        node.set(point)
+        let done = node.set(point, gathering);
+        // Its report may have dropped counters.
+        self.bytes = self.bytes - before + node.bytes();
+        gathering.hold_lines(self.bytes);
+        done
     }
 
     /// Reports nodes whose lines are considered complete, and drops silent ones. Returns the accepted lines that were
@@ -177,6 +191,8 @@ impl Feed {
         }
         let forget_ns = gathering.forget_ns();
         self.nodes.retain(|_, n| now <= n.heard_ns + forget_ns);
+        self.bytes = self.nodes.values().map(Node::bytes).sum();
+        gathering.hold_lines(self.bytes);
         std::mem::take(&mut self.lost)
     }
 }
@@ -211,7 +227,12 @@ impl Node {
         })
     }
 
-    fn set(&mut self, point: Point) -> Result<(), Refusal> {
+    /// Bytes for the bound on memory.
+    fn bytes(&self) -> usize {
+        NODE_BYTES + COUNTER_BYTES * self.values.len()
+    }
+
+    fn set(&mut self, point: Point, gathering: &Gathering) -> Result<(), Refusal> {
         let (name, quantity) = TOTALS[usize::from(point.metric)];
         let key = (point.port, point.metric);
         let at = match self.at.get(&key) {
@@ -221,6 +242,12 @@ impl Node {
                 if counters >= MOST_COUNTERS || ports >= MOST_PORTS {
                     return Err(Refusal::new(format!(
                         "one more port than {ports} with {counters} counters, the maximum of a node"
+                    )));
+                }
+                if !gathering.has_room(Channel::Lines) {
+                    return Err(Refusal::new(format!(
+                        "one more counter of {}, for which no --memory is left",
+                        gathering.name(self.id)
                     )));
                 }
                 self.layout

@@ -170,7 +170,7 @@ def swapped(machine: Machine, a: int, b: int) -> str:
     """The text with the far ends of two cables exchanged."""
     lines, section, at = machine.text.splitlines(), "", {}
     for n, line in enumerate(lines):
-        if line.startswith("Switch"):
+        if line.startswith(("Switch", "Ca")):
             section = line.split('"')[3]
         if line.startswith("["):
             at[section, int(line[1 : line.index("]")])] = n

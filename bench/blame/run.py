@@ -3,9 +3,9 @@
 Each round draws a machine and eight jobs, runs them without a fault (`simulate.c`: packets, buffers, credits)
 and then with each of two faults, writes the counters as files of real tools, and runs the command on them as a
 user would. Nothing here shares code with the inference. A fault has an effect if a job loses at least two
-percent of its throughput, or if counters of its own show it (lanes, errors, miscabling); the others cannot be
-seen in the traffic, and only accusations of other components are counted. Known limit: gpcdr's files of Gemini
-have no counters of host links.
+percent of its throughput, or if counters of its own show it (lanes, errors, exchanged cables that carry at least
+one percent of their capacity); the others cannot be seen in the traffic, and only accusations of other components
+are counted. Known limit: gpcdr's files of Gemini have no counters of host links.
 
     bench/blame/run.py --hopbyte target/release/hopbyte --seed 1 --rounds 100
 """
@@ -150,7 +150,7 @@ def draw_fault(m: Machine, pairs: list[tuple], clean: list[list[int]], draw: ran
         one = m.nodes[node]
         router = m.routers[one["router"]]
         names = {one["name"], f"{one['name']}->{router} host", f"{router}->{one['name']} host"}
-        names |= {m.names[one["inject"]], m.names[one["eject"]]}
+        names |= {m.names[one["inject"]], m.names[one["eject"]], f"{router} HH in", f"{router} HH out"}
         health.takes = {node: share}
         if kind != "paused host":
             health.sends = {node: share}
@@ -284,7 +284,9 @@ def rounds(site: Site, machines: list[Machine], args: argparse.Namespace) -> int
             causes = site.blame(m, files)
             said = verdict(causes, names)
             cell = table[kind, round(share, 1)]
-            if worst >= EFFECT or kind in SELF_SHOWN:
+            exchanged = [i for i, name in enumerate(real.names) if swap is not None and name in names]
+            carried = any(counts[i][0] >= 0.01 * WINDOW for i in exchanged)
+            if worst >= EFFECT or (kind in SELF_SHOWN and (kind != "wrong cable" or carried)):
                 cell[said] += 1
             else:
                 said = f"no effect, {said}"

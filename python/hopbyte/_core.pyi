@@ -33,6 +33,8 @@ _Launcher: TypeAlias = Literal[
     "dlrover-world",
     "jax-devices",
     "kueue-assignment",
+    "megatron-order",
+    "nccl-tuner",
     "csv",
     "json",
 ]

@@ -5,6 +5,7 @@ use crate::blocks;
 use crate::error::ApplyError;
 use crate::grid;
 use crate::layout::{Launch, Layout};
+use crate::megatron;
 use crate::ranks;
 use crate::training;
 use std::str::FromStr;
@@ -21,8 +22,8 @@ struct Syntax {
     effect: &'static str,
     /// Versions tested by starting a job.
     seen_on: &'static str,
-    /// Whether it can express only blocks of consecutive ranks.
-    blocks_only: bool,
+    /// Whether it can express few placements only: blocks of consecutive ranks, or those of a plan.
+    narrow: bool,
     /// Whether it can express an order of hosts alone, with the same local ranks on each.
     whole_hosts: bool,
     write: Write,
@@ -70,7 +71,7 @@ const fn row(name: &'static str, file_name: &'static str, write: Write) -> Synta
         file_name,
         effect: "",
         seen_on: "",
-        blocks_only: false,
+        narrow: false,
         whole_hosts: false,
         write,
         binding: Binding::Lost,
@@ -96,14 +97,14 @@ launchers! {
     GridOrder: "The command of Cray's grid_order that prints the same file" => Syntax {
         effect: "only boxes of a grid, one per node and in order; else as mpich-rank-order",
         seen_on: "the same",
-        blocks_only: true,
+        narrow: true,
         binding: Binding::Slots,
         ..row("grid-order", "grid_order.command", hosts(grid::grid_order, advice::grid_order))
     },
     MpichMethod4: "Options of Cray MPICH's reordering method 4" => Syntax {
         effect: "only boxes of a grid; the library chooses their shape, with a warning",
         seen_on: "the same",
-        blocks_only: true,
+        narrow: true,
         ..row("mpich-method-4", "method4.options", hosts(grid::method_4, advice::method_4))
     },
     OpenmpiRankfile: "Open MPI rankfile: mpirun --rankfile, from version 5 --map-by rankfile:file=" => Syntax {
@@ -130,7 +131,7 @@ launchers! {
     SlurmPlane: "Slurm's --distribution=plane=N" => Syntax {
         effect: "only blocks of one size dealt to the nodes in turn, in Slurm's own order: refused where names are out of that order",
         seen_on: "Slurm 22.05",
-        blocks_only: true,
+        narrow: true,
         binding: Binding::Option("--cpu-bind=map_cpu:", ","),
         ..row("slurm-plane", "slurm.plane", hosts(blocks::plane, advice::slurm_plane))
     },
@@ -162,7 +163,7 @@ launchers! {
     Pals: "Options of PALS' mpiexec" => Syntax {
         effect: "only the same number of neighbouring ranks on every node",
         seen_on: "nowhere: PALS is closed",
-        blocks_only: true,
+        narrow: true,
         whole_hosts: true,
         binding: Binding::Option("--cpu-bind list:", ":"),
         ..row("pals", "pals.options", hosts(blocks::pals, advice::pals))
@@ -170,14 +171,14 @@ launchers! {
     NodeOrder: "The nodes in rank order: node ranks of torchrun, indices of an indexed Kubernetes job" => Syntax {
         effect: "only the same number of neighbouring ranks on every node",
         seen_on: "nowhere: torchrun and Kubernetes read an order of hosts",
-        blocks_only: true,
+        narrow: true,
         whole_hosts: true,
         ..row("node-order", "nodes.order", hosts(blocks::node_order, advice::node_order))
     },
     Torchrun: "Node ranks and GPUs of every host for torchrun, with the one line to start it" => Syntax {
         effect: "only the same number of neighbouring ranks on every node; keeps the order of GPUs on a host",
         seen_on: "PyTorch 1.13 with gloo, on the lab",
-        blocks_only: true,
+        narrow: true,
         whole_hosts: true,
         read_back: Some("torchrun"),
         ..row("torchrun", "torchrun.hosts", hosts(training::torchrun, training::torchrun_line))
@@ -191,7 +192,7 @@ launchers! {
     DlroverWorld: "DLRover's world of a rendezvous in rank order, as JSON" => Syntax {
         effect: "only the same number of neighbouring ranks on every node; the order of GPUs on a host is lost, with a warning",
         seen_on: "nowhere: written after DLRover's source",
-        blocks_only: true,
+        narrow: true,
         whole_hosts: true,
         read_back: Some("dlrover"),
         ..row("dlrover-world", "dlrover.json", hosts(training::dlrover, training::dlrover_advice))
@@ -205,10 +206,24 @@ launchers! {
     KueueAssignment: "Kueue's topologyAssignment with one pod for every node in rank order" => Syntax {
         effect: "only the same number of neighbouring ranks on every node; the order of GPUs on a host is lost, with a warning",
         seen_on: "nowhere: written after Kueue's API",
-        blocks_only: true,
+        narrow: true,
         whole_hosts: true,
         read_back: Some("kueue"),
         ..row("kueue-assignment", "kueue.yaml", hosts(training::kueue, training::kueue_advice))
+    },
+    MegatronOrder: "Megatron-LM's order of dimensions, and the hosts on which ranks in turn then have the placement" => Syntax {
+        effect: "only placements of a plan that some order of dimensions on whole hosts has",
+        seen_on: "nowhere: written after Megatron-LM's RankGenerator",
+        narrow: true,
+        whole_hosts: true,
+        read_back: Some("megatron"),
+        ..row("megatron-order", "megatron.order", hosts(megatron::order, megatron::order_advice))
+    },
+    NcclTuner: "Ring or tree for allreduces by size, for the example plugin of NCCL's tuner" => Syntax {
+        effect: "no order of ranks: a choice of algorithms on the placement",
+        seen_on: "nowhere: written after the example plugin of NCCL's tuner",
+        narrow: true,
+        ..row("nccl-tuner", "nccl_tuner.conf", hosts(megatron::tuner, megatron::tuner_advice))
     },
     Csv: "A table rank,node,slot with a header, for people and scripts" => Syntax {
         effect: "a plain file",
@@ -254,9 +269,9 @@ impl Launcher {
         self.syntax().seen_on
     }
 
-    /// Whether it can express only blocks of consecutive ranks, which excludes most placements.
-    pub fn blocks_only(self) -> bool {
-        self.syntax().blocks_only
+    /// Whether it can express few placements only: blocks of consecutive ranks, or those of a plan.
+    pub fn narrow(self) -> bool {
+        self.syntax().narrow
     }
 
     /// Whether an order of hosts is all that it can express, so that a search has to keep hosts whole for it.

@@ -1,7 +1,7 @@
 //! A placement from the launcher's side: host of each rank, ranks of each host.
 
 use crate::error::ApplyError;
-use hopbyte_fabric::{Allocation, Fabric, Placement};
+use hopbyte_fabric::{Allocation, Fabric, Placement, Routing};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -18,6 +18,17 @@ pub struct Launch<'a> {
     pub mpich: Option<bool>,
     /// The cores of a node's slots, if known.
     pub cores: Option<&'a SlotCores>,
+    /// The job and the routes between its nodes, if known.
+    pub job: Option<Job<'a>>,
+}
+
+/// What the ranks do.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// Its traffic: a spec or a file.
+    pub traffic: &'a str,
+    /// Routes of the fabric.
+    pub routing: &'a Routing,
 }
 
 /// The cores of a node's slots, the same on every node.
@@ -43,6 +54,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) gpus: bool,
     /// The cores of the slots, if known.
     pub(crate) cores: Option<&'a SlotCores>,
+    /// Its source.
+    pub(crate) launch: Launch<'a>,
 }
 
 impl<'a> Layout<'a> {
@@ -98,6 +111,7 @@ impl<'a> Layout<'a> {
                 nodes.all(|n| inside.is_exclusive(n.0))
             }),
             cores: launch.cores,
+            launch: *launch,
         })
     }
 

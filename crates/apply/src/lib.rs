@@ -16,8 +16,8 @@
 //! let nodes = [NodeId(2), NodeId(0), NodeId(1)];
 //! let placement = Placement::on_nodes(&fabric, &allocation, nodes)?;
 //!
-//! let launch =
-//!     Launch { fabric: &fabric, allocation: &allocation, placement: &placement, mpich: None, cores: None };
+//! let (fabric, allocation, placement) = (&fabric, &allocation, &placement);
+//! let launch = Launch { fabric, allocation, placement, mpich: None, cores: None, job: None };
 //! let prepared = launch.prepare(Launcher::MpichRankOrder)?;
 //! assert!(prepared.text.lines().any(|line| line == "1,2,0"), "{}", prepared.text);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -34,6 +34,7 @@ mod files;
 mod grid;
 mod launcher;
 mod layout;
+mod megatron;
 mod ranks;
 mod training;
 
@@ -43,4 +44,5 @@ pub use error::ApplyError;
 pub use fabric_formats::{FabricFormat, Written, write_fabric};
 pub use files::write_atomic;
 pub use launcher::{Launcher, Prepared};
-pub use layout::{Launch, SlotCores};
+pub use layout::{Job, Launch, SlotCores};
+pub use megatron::{Tuned, tuned};

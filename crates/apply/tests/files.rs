@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_apply::{Advice, ApplyError, Checked, Launch, Launcher, Seen, SlotCores};
+use hopbyte_apply::{Advice, ApplyError, Checked, Job, Launch, Launcher, Seen, SlotCores};
 use hopbyte_fabric::random::Random;
-use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Slot, spec};
+use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement, Routing, Slot, spec};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -29,6 +29,10 @@ fn launch<'a>(
         placement,
         mpich,
         cores: None,
+        job: Some(Job {
+            traffic: "plan:dp=4,tp=2",
+            routing: Box::leak(Box::new(Routing::default_for(fabric))),
+        }),
     }
 }
 
@@ -68,10 +72,9 @@ fn the_example_reads_as_each_launcher_wants_it() {
     );
     for launcher in Launcher::ALL {
         assert_eq!(launcher.name().parse::<Launcher>().unwrap(), launcher);
-        assert_eq!(
-            render(launcher, &f, &a, &p).is_err(),
-            launcher.blocks_only()
-        );
+        // The tuner's file has no order of ranks.
+        let fails = launcher.narrow() && launcher != Launcher::NcclTuner;
+        assert_eq!(render(launcher, &f, &a, &p).is_err(), fails);
     }
     assert_eq!(text(Launcher::FluxHostfile), hosts);
     assert_eq!(
@@ -94,7 +97,7 @@ fn every_launcher_writes_its_golden_text() {
         "Eight ranks on four nodes: n1 n0 n0 n1 n3 n2 n2 n3, in order where a launcher has words for blocks alone.\n",
     );
     for launcher in Launcher::ALL {
-        let placement = match launcher.blocks_only() {
+        let placement = match launcher.narrow() {
             true => &in_order,
             false => &mixed,
         };

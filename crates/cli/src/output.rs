@@ -17,6 +17,13 @@ pub enum Answer {
     No,
 }
 
+impl Answer {
+    /// The answer to a question.
+    pub fn of(yes: bool) -> Self {
+        if yes { Self::Yes } else { Self::No }
+    }
+}
+
 /// Output of a verb.
 pub struct Output {
     /// Whether the answer is JSON.

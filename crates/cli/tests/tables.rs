@@ -5,8 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use hopbyte_apply::{Launch, Launcher};
-use hopbyte_fabric::{Allocation, Class, NodeId, Placement, spec};
+use hopbyte_apply::{Job, Launch, Launcher};
+use hopbyte_fabric::{Allocation, Class, NodeId, Placement, Routing, spec};
 use hopbyte_map::Goal;
 use hopbyte_observe::kinds::{Kind, kinds};
 use hopbyte_observe::placement;
@@ -235,6 +235,7 @@ fn numbers_of_c_are_the_places_in_the_tables() {
 #[test]
 fn what_a_launcher_reads_is_read_back() {
     let fabric = spec::fabric("torus:4").unwrap();
+    let routing = Routing::default_for(&fabric);
     let nodes = (0..4).map(|n| (NodeId(n), 2)).collect();
     let allocation = Allocation::new(&fabric, nodes).unwrap();
     let placed = |order: [u32; 8]| Placement::on_nodes(&fabric, &allocation, order.map(NodeId));
@@ -245,17 +246,17 @@ fn what_a_launcher_reads_is_read_back() {
         let Some(format) = launcher.read_back() else {
             continue;
         };
-        let asked = if launcher.blocks_only() {
-            &blocks
-        } else {
-            &mixed
-        };
+        let asked = if launcher.narrow() { &blocks } else { &mixed };
         let launch = Launch {
             fabric: &fabric,
             allocation: &allocation,
             placement: asked,
             mpich: None,
             cores: None,
+            job: Some(Job {
+                traffic: "plan:dp=4,tp=2",
+                routing: &routing,
+            }),
         };
         let name = launcher.name();
         let written = launch.prepare(launcher).unwrap().text;

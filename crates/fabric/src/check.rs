@@ -169,6 +169,9 @@ fn route_findings(fabric: &Fabric, routing: &Routing, reach: &Reach) -> Vec<Find
         && !order.is_one_order()
     {
         let safety = match order.is_mixed_safely() {
+            Some(false) if order.is_unsafe_in_every_order() => {
+                ", and every list of orders has a credit loop"
+            }
             Some(false) => ", and no list of orders without a credit loop was found",
             Some(true) => "",
             None => {

@@ -190,7 +190,7 @@ fn mixed_orders_have_no_credit_loop_or_say_so() {
     let mut random = Random::new(23);
     let mut below = |n: u32| (random.next_u64() % u64::from(n)) as u32;
     let (mut mixed, mut given_up, mut other) = (0, 0, 0);
-    for _ in 0..400 {
+    for _ in 0..120 {
         let spec = ["torus:3x3x3", "torus:4x4x4", "torus:4x3x5"][below(3) as usize];
         let whole = spec::fabric(spec).unwrap();
         let cables: Vec<LinkId> = whole.link_ids().filter(|&l| whole.is_hop(l)).collect();
@@ -222,7 +222,7 @@ fn mixed_orders_have_no_credit_loop_or_say_so() {
         "{mixed} mixed, {given_up} without a safe list, {other} in another order than the first"
     );
     assert!(
-        mixed > 40 && given_up < mixed && other > 0,
+        mixed > 20 && given_up < mixed && other > 0,
         "{mixed} mixed, {given_up} given up, {other} others"
     );
 }

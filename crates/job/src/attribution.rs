@@ -2,9 +2,12 @@
 //!
 //! Counters give the bytes that every node sent and received and every link carried, but not the pairs of nodes.
 //! Assumption: a job's nodes send to each other only, each receiver in proportion to its received bytes (the gravity
-//! model). The interval needs less: a job put no more on a link than those of its nodes sent whose routes cross it, nor
+//! model), changed as little as the links' bytes demand ([`fit`]). The interval needs less: a job put no more on a link than those of its nodes sent whose routes cross it, nor
 //! more than those received, and no less than the link's bytes beyond the most that all others can have put on it.
 
+mod fit;
+
+use self::fit::Fit;
 use hopbyte_fabric::{Fabric, LinkId, LinkState, Node, NodeId, RouterId, Routing};
 use hopbyte_observe::Jobs;
 use serde::Serialize;
@@ -41,6 +44,8 @@ pub type Turns = BTreeMap<LinkId, BTreeMap<LinkId, f64>>;
 pub struct Attribution {
     /// Nodes of each job with their bytes.
     flows: Vec<Vec<Flow>>,
+    /// By job and pair, in the order of [`Pairs::by_source`]: bytes by those of the gravity model. Empty: the model's.
+    factors: Vec<Vec<f64>>,
     /// By link: the jobs with bytes on it.
     loads: Vec<Vec<Load>>,
     ids: Vec<String>,
@@ -50,6 +55,8 @@ pub struct Attribution {
     pub unread: usize,
     /// Pairs of nodes of a job without a route.
     pub unroutable: usize,
+    /// Whether the pairs were too many to fit.
+    pub unfitted: bool,
 }
 
 /// Bytes of a job on a link: estimate, and at most.
@@ -108,6 +115,24 @@ impl<'a> Pairs<'a> {
             targets: grouped(same_to, |n| n.eject),
             has_ends,
         }
+    }
+
+    /// Rows of a fit, one for the nodes of each group: what they send, or receive, together. By flow; none where a route
+    /// includes the links of its nodes.
+    fn sums(
+        &self,
+        groups: &[Vec<usize>],
+        of: impl Fn(&Flow) -> (f64, f64),
+        fit: &mut Fit,
+    ) -> Vec<Option<usize>> {
+        let mut rows = vec![None; self.flows.len()];
+        for group in groups.iter().filter(|_| self.has_ends) {
+            let each = || group.iter().map(|&i| of(&self.flows[i]));
+            let known = each().all(|(_, most)| most.is_finite());
+            let row = fit.row(known.then(|| each().map(|(bytes, _)| bytes).sum()));
+            group.iter().for_each(|&i| rows[i] = Some(row));
+        }
+        rows
     }
 
     /// Calls `visit` with senders, receivers, and the links of each pair's route with shares, all receivers of a sender
@@ -175,23 +200,68 @@ impl Attribution {
     pub fn of(fabric: &Fabric, routing: &Routing, state: &LinkState, jobs: &Jobs) -> Self {
         let mut all = Self {
             flows: Vec::new(),
+            factors: Vec::new(),
             loads: (0..fabric.links().len()).map(|_| Vec::new()).collect(),
             ids: jobs.ids().to_vec(),
             outside: 0.0,
             unread: 0,
             unroutable: 0,
+            unfitted: false,
         };
         for node in fabric.node_ids().filter(|&n| jobs.jobs_on(n).is_empty()) {
             let sent = state.received_bytes.get(fabric.node(node).inject);
             all.outside += sent.unwrap_or(f64::INFINITY);
         }
-        for job in 0..jobs.ids().len() {
-            let flows = all.flows(fabric, state, jobs, job);
-            let load = all.load(fabric, routing, &flows);
-            all.keep(job as u32, &load);
-            all.flows.push(flows);
+        let count = jobs.ids().len();
+        let flows: Vec<Vec<Flow>> = (0..count)
+            .map(|job| all.flows(fabric, state, jobs, job))
+            .collect();
+        match Self::fitted(fabric, routing, state, &flows, all.outside > 0.0) {
+            Some(factors) => all.factors = factors,
+            None => all.unfitted = true,
         }
+        for (job, flows) in flows.iter().enumerate() {
+            let load = all.load(fabric, routing, flows, job);
+            all.keep(job as u32, &load);
+        }
+        all.flows = flows;
         all
+    }
+
+    /// Factors of all pairs by job; `None` if there are too many pairs.
+    fn fitted(
+        fabric: &Fabric,
+        routing: &Routing,
+        state: &LinkState,
+        flows: &[Vec<Flow>],
+        others: bool,
+    ) -> Option<Vec<Vec<f64>>> {
+        let read = |l: LinkId| state.received_bytes.get(l);
+        let mut fit = Fit::new(fabric.link_ids().map(read).collect(), others);
+        let mut ends = vec![0];
+        for flows in flows {
+            let pairs = Pairs::of(fabric, routing, flows);
+            let part = gravity(flows);
+            let senders = pairs.sums(&pairs.sources, |f| (f.sent, f.most_sent), &mut fit);
+            let receivers = pairs.sums(&pairs.targets, |f| (f.received, f.most_received), &mut fit);
+            pairs.by_source(|from, to, network| {
+                let each = |f: usize| to.iter().map(move |&t| (f, t));
+                let pairs_ = from.iter().flat_map(|&f| each(f));
+                let bytes = pairs_.map(|(f, t)| part(&flows[f], &flows[t])).sum();
+                let links = network.iter().map(|&(l, share)| (l.index(), share));
+                let sums = [senders[from[0]], receivers[to[0]]];
+                fit.pair(
+                    bytes,
+                    links.chain(sums.into_iter().flatten().map(|r| (r, 1.0))),
+                );
+            });
+            ends.push(fit.pairs());
+            if fit.is_full() {
+                return None;
+            }
+        }
+        let all = fit.factors();
+        Some(ends.windows(2).map(|w| all[w[0]..w[1]].to_vec()).collect())
     }
 
     /// Keeps the links on which a job has bytes: most jobs use a small part of a machine.
@@ -236,7 +306,13 @@ impl Attribution {
         nodes.iter().map(flow).collect()
     }
 
-    fn load(&mut self, fabric: &Fabric, routing: &Routing, flows: &[Flow]) -> JobLoad {
+    /// Factor of a job's pair.
+    fn factor(&self, job: usize, pair: usize) -> f64 {
+        let of_job = self.factors.get(job);
+        of_job.and_then(|f| f.get(pair)).copied().unwrap_or(1.0)
+    }
+
+    fn load(&mut self, fabric: &Fabric, routing: &Routing, flows: &[Flow], job: usize) -> JobLoad {
         let links = fabric.links().len();
         let mut load = JobLoad {
             estimate: vec![0.0; links],
@@ -247,8 +323,11 @@ impl Attribution {
         let part = gravity(flows);
         let mut last = vec![usize::MAX; links];
         let mut talks = vec![false; flows.len()];
+        let mut pair = 0..;
         let end = |link: fn(&Node) -> LinkId, flow: &Flow| link(fabric.node(flow.node)).index();
-        self.unroutable += pairs.by_source(|from, to, network| {
+        let unroutable = pairs.by_source(|from, to, network| {
+            let factor = self.factor(job, pair.next().unwrap_or_default());
+            let part = |from: &Flow, to: &Flow| factor * part(from, to);
             let (from_flows, to_flows) = (
                 from.iter().map(|&f| &flows[f]),
                 to.iter().map(|&t| &flows[t]),
@@ -277,6 +356,7 @@ impl Attribution {
                 talks[f] = true;
             }
         });
+        self.unroutable += unroutable;
         for (flow, _) in flows.iter().zip(&talks).filter(|(_, talks)| **talks) {
             load.sent[end(|n| n.inject, flow)] += flow.most_sent;
         }
@@ -299,13 +379,14 @@ impl Attribution {
         load
     }
 
-    /// Bytes that continue from some links on the next ones, by the gravity model. Of several paths of a pair, what enters
+    /// Bytes that continue from some links on the next ones, by the estimate. Of several paths of a pair, what enters
     /// a router leaves it in the proportion of the links' shares.
     pub fn turns(&self, fabric: &Fabric, routing: &Routing, of: &BTreeSet<LinkId>) -> Turns {
         let mut turns = Turns::new();
-        for flows in &self.flows {
-            let part = gravity(flows);
+        for (job, flows) in self.flows.iter().enumerate() {
+            let gravity = gravity(flows);
             let pairs = Pairs::of(fabric, routing, flows);
+            let mut pair = 0..;
             let mut add = |from: LinkId, to: LinkId, bytes: f64| {
                 if bytes > 0.0 && of.contains(&from) && fabric.link(from).to == fabric.link(to).from
                 {
@@ -313,6 +394,8 @@ impl Attribution {
                 }
             };
             pairs.by_source(|from, to, network| {
+                let factor = self.factor(job, pair.next().unwrap_or_default());
+                let part = |from: &Flow, to: &Flow| factor * gravity(from, to);
                 let each = |f: usize| to.iter().map(|&t| part(&flows[f], &flows[t])).sum::<f64>();
                 let all: f64 = from.iter().map(|&f| each(f)).sum();
                 let concerned = network.iter().any(|(l, _)| of.contains(l))
@@ -389,9 +472,12 @@ impl Attribution {
     /// Assumptions and missing input.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![
-            "assumed: a job's nodes send to each other, in proportion to each one's received bytes"
+            "assumed: a job's nodes send to each other, in proportion to each one's received bytes unless the links' bytes say otherwise"
                 .into(),
         ];
+        if self.unfitted {
+            notes.push("too many pairs of nodes to compare with the bytes of each link".into());
+        }
         if self.unread > 0 {
             notes.push(format!(
                 "the links of {} of the jobs' nodes were not read: their bytes are taken as the mean of the others",
@@ -412,200 +498,4 @@ impl Attribution {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use hopbyte_fabric::spec;
-    use hopbyte_observe::counters::jobs as read;
-    use hopbyte_observe::text::{Limits, Text};
-
-    fn jobs(fabric: &Fabric, csv: &str) -> Jobs {
-        let text = Text::from_bytes("jobs.csv", csv.as_bytes(), Limits::TEXT).unwrap();
-        read(&text, fabric, None).unwrap()
-    }
-
-    /// Counters of given transfers.
-    fn state(fabric: &Fabric, routing: &Routing, transfers: &[(&str, &str, f64)]) -> LinkState {
-        let mut state = LinkState::unknown(fabric);
-        for link in fabric.link_ids() {
-            state.received_bytes.set(link, Some(0.0));
-            state.coverage[link.index()] = 1.0;
-        }
-        for (from, to, bytes) in transfers {
-            let node = |name| fabric.find_node(name).unwrap();
-            let mut route = Vec::new();
-            routing
-                .route(fabric, node(from), node(to), &mut route)
-                .unwrap();
-            for link in route {
-                let before = state.received_bytes.get(link).unwrap();
-                state.received_bytes.set(link, Some(before + bytes));
-            }
-        }
-        state
-    }
-
-    #[test]
-    fn a_link_belongs_to_the_jobs_whose_routes_cross_it() {
-        let m = spec::machine("mesh:6").unwrap();
-        let (f, r) = (&m.fabric, &m.routing);
-        // Job a sends from one end to the other, through the routers of job b.
-        let jobs = jobs(f, "job,node\na,n0\na,n5\nb,n2\nb,n3\n");
-        let transfers = [("n0", "n5", 9e9), ("n2", "n3", 1e9), ("n3", "n2", 2e9)];
-        let state = state(f, r, &transfers);
-        let all = Attribution::of(f, r, &state, &jobs);
-        let link = f.find_link("r2 X+").unwrap();
-        let of = all.link(link, state.received_bytes.get(link));
-        let rows: Vec<_> = of
-            .jobs
-            .iter()
-            .map(|j| (j.job.as_str(), j.bytes, j.least_bytes, j.most_bytes))
-            .collect();
-        assert_eq!(rows, [("a", 9e9, 9e9, 9e9), ("b", 1e9, 1e9, 1e9)]);
-        assert_eq!(of.unexplained_bytes, Some(0.0));
-        let first = f.find_link("r0 X+").unwrap();
-        assert_eq!(all.crossing(first), ["a"]);
-        // Bytes that no listed job sent are named as the rest.
-        let more = all.link(link, Some(12e9));
-        assert_eq!(more.unexplained_bytes, Some(2e9));
-        assert_eq!((all.unread, all.unroutable), (0, 0));
-    }
-
-    /// The interval holds the truth for random traffic, and the estimates name at least nine tenths of hot links' bytes.
-    #[test]
-    fn intervals_hold_and_hot_links_are_attributed() {
-        let m = spec::machine("torus:4x4:nodes=2").unwrap();
-        let (f, r) = (&m.fabric, &m.routing);
-        let mut random = hopbyte_fabric::random::Random::new(5);
-        for _ in 0..20 {
-            let mut nodes: Vec<NodeId> = f.node_ids().collect();
-            random.shuffle(&mut nodes);
-            let name = |n: NodeId| f.node(n).name.clone();
-            let mut csv = String::from("job,node\n");
-            for (i, &node) in nodes.iter().enumerate() {
-                csv.push_str(&format!("{},{}{}", i / 8, name(node), char::from(10)));
-            }
-            let jobs = jobs(f, &csv);
-            let mut transfers: Vec<(usize, NodeId, NodeId, f64)> = Vec::new();
-            for (i, &from) in nodes.iter().enumerate() {
-                let members = &nodes[i / 8 * 8..i / 8 * 8 + 8];
-                for &to in members.iter().filter(|&&to| to != from) {
-                    transfers.push((
-                        i / 8,
-                        from,
-                        to,
-                        (1.0 + random.unit()) * [1e9, 1e8, 1e6, 1e9][i / 8],
-                    ));
-                }
-            }
-            let names: Vec<(String, String, f64)> = transfers
-                .iter()
-                .map(|t| (name(t.1), name(t.2), t.3))
-                .collect();
-            let named: Vec<(&str, &str, f64)> = names
-                .iter()
-                .map(|(a, b, c)| (a.as_str(), b.as_str(), *c))
-                .collect();
-            let state = state(f, r, &named);
-            let all = Attribution::of(f, r, &state, &jobs);
-            let mut truth = vec![[0.0f64; 4]; f.links().len()];
-            for &(job, from, to, bytes) in &transfers {
-                let mut route = Vec::new();
-                r.route(f, from, to, &mut route).unwrap();
-                route.iter().for_each(|l| truth[l.index()][job] += bytes);
-            }
-            let hottest = truth
-                .iter()
-                .map(|t| t.iter().sum::<f64>())
-                .fold(0.0, f64::max);
-            let (mut right, mut total) = (0.0, 0.0);
-            for link in f.link_ids() {
-                let carried = state.received_bytes.get(link).unwrap();
-                let of = all.link(link, Some(carried));
-                for row in &of.jobs {
-                    let position = jobs.ids().iter().position(|id| *id == row.job).unwrap();
-                    let number: usize = jobs.ids()[position].parse().unwrap();
-                    let exact = truth[link.index()][number];
-                    let slack = 1e-6 * carried + 1.0;
-                    assert!(
-                        row.least_bytes <= exact + slack && exact <= row.most_bytes + slack,
-                        "{row:?} {exact}"
-                    );
-                    if carried > 0.5 * hottest {
-                        right += row.bytes.min(exact);
-                    }
-                }
-                if carried > 0.5 * hottest {
-                    total += carried;
-                }
-            }
-            assert!(right > 0.9 * total, "{right} of {total}");
-        }
-    }
-
-    /// Nodes of a router treated together give what the pairs give one by one, on every kind of routing.
-    #[test]
-    fn nodes_of_a_router_together_equal_single_pairs() {
-        let specs = [
-            "gemini:3x2x2",
-            "aries:2x1x4",
-            "dragonfly:4x3:nodes=3",
-            "fattree:down=4x4,up=1x2",
-            "torus:4x3:nodes=3",
-        ];
-        for spec in specs {
-            let m = spec::machine(spec).unwrap();
-            let (f, r) = (&m.fabric, &m.routing);
-            let mut random = hopbyte_fabric::random::Random::new(7);
-            let flows: Vec<Flow> = f
-                .node_ids()
-                .filter(|n| n.0 % 5 != 1)
-                .map(|node| {
-                    let [sent, received] = [random.unit(), random.unit()];
-                    Flow {
-                        node,
-                        sent,
-                        received,
-                        most_sent: 2.0 * sent,
-                        most_received: 2.0 * received,
-                    }
-                })
-                .collect();
-            let mut all = Attribution {
-                flows: Vec::new(),
-                loads: Vec::new(),
-                ids: Vec::new(),
-                outside: 0.0,
-                unread: 0,
-                unroutable: 0,
-            };
-            let load = all.load(f, r, &flows);
-            let total: f64 = flows.iter().map(|f| f.received).sum();
-            let count = f.links().len();
-            let mut expected = [vec![0.0; count], vec![0.0; count], vec![0.0; count]];
-            let mut seen = BTreeSet::new();
-            for from in &flows {
-                for to in flows.iter().filter(|to| to.node != from.node) {
-                    let mut shares = Vec::new();
-                    r.shares(f, from.node, to.node, &mut shares).unwrap();
-                    for (link, share) in shares {
-                        let at = link.index();
-                        let part = from.sent * to.received / (total - from.received);
-                        expected[0][at] += part * share;
-                        if seen.insert((at, from.node, true)) {
-                            expected[1][at] += from.most_sent;
-                        }
-                        if seen.insert((at, to.node, false)) {
-                            expected[2][at] += to.most_received;
-                        }
-                    }
-                }
-            }
-            let found = [load.estimate, load.sent, load.received];
-            for (found, expected) in found.iter().zip(&expected) {
-                for (a, b) in found.iter().zip(expected) {
-                    assert!((a - b).abs() < 1e-9 * (1.0 + b), "{spec}: {a} {b}");
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -479,7 +479,7 @@ impl View<'_> {
             };
             let behind = self.behind(&origin.links, waiting);
             let others = format!(
-                "{} links wait for it and {} behind them; {} others at the same place do not wait.",
+                "Links that wait for it: {}, behind them: {}; others at the same place that do not wait: {}.",
                 count(origin.links.len()),
                 count(behind),
                 count(origin.free)

@@ -4,7 +4,7 @@ use crate::error::{Context, Result};
 use crate::inside::Arranged;
 use crate::predict::{Ask, Prediction, by_rank, predict};
 use crate::question::{Effort, Question};
-use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
+use hopbyte_apply::{Job, Launch, Launcher, Prepared, write_atomic};
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};
 use hopbyte_map::budget::{Advice, Migration, Stakes, weigh};
@@ -122,6 +122,10 @@ impl Mapping {
             placement: &self.placement,
             mpich: None,
             cores: self.inside.as_ref().and_then(|i| i.cores.as_ref()),
+            job: Some(Job {
+                traffic: &question.traffic,
+                routing: &question.machine.routing,
+            }),
         }
     }
 
@@ -277,7 +281,7 @@ impl<'a> Saved<'a> {
                         files.written.push(path);
                     }
                 },
-                Err(_) if launcher.blocks_only() => {}
+                Err(_) if launcher.narrow() => {}
                 Err(error) => files
                     .notes
                     .push(format!("no {}: {error}", launcher.file_name())),

@@ -432,7 +432,7 @@ fn progress_comes_with_the_seconds_and_ends_at_the_result() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn never_worse_than_any_baseline_and_the_bound_holds(

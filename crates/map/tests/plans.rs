@@ -44,9 +44,15 @@ const PLANS: [&str; 13] = [
     "dp=8,tp=1,pp=16",
 ];
 
-/// Contiguous and fragmented allocations: at least 58 of 78 results are at most 5 % above their bounds.
+/// Contiguous and fragmented allocations: at least three of four results are at most 5 % above their bounds. With
+/// HOPBYTE_PLANS=all all plans, otherwise every third.
 #[test]
 fn most_plans_end_near_their_bound() {
+    let step = if std::env::var_os("HOPBYTE_PLANS").is_some() {
+        1
+    } else {
+        3
+    };
     let (mut near, mut all) = (0, 0);
     for text in [RAILS, XGMI, NVL72] {
         let machine = spec::machine(text).unwrap();
@@ -58,7 +64,7 @@ fn most_plans_end_near_their_bound() {
             taken.truncate(128 / taken[0].len());
             taken.sort();
             let allocation = allocation(&machine, &taken);
-            for plan in PLANS {
+            for plan in PLANS.into_iter().step_by(step) {
                 let exchange = declared::traffic(&format!("plan:{plan}")).unwrap().total();
                 let problem =
                     Problem::new(&machine.fabric, &machine.routing, &exchange, &allocation);
@@ -78,7 +84,7 @@ fn most_plans_end_near_their_bound() {
             }
         }
     }
-    assert!(near >= 58, "{near} of {all}");
+    assert!(4 * near >= 3 * all, "{near} of {all}");
 }
 
 /// All placements of five tasks with drawn traffic on six places of hosts with unequal shares: none is below the bound.
@@ -259,7 +265,7 @@ fn groups_are_whole_wherever_they_fit() {
     let machines = [RAILS, XGMI, NVL72].map(|text| spec::machine(text).unwrap());
     let mut wrong = Vec::new();
     let mut cut = 0;
-    for case in 0..120 {
+    for case in 0..60 {
         let machine = &machines[case % 3];
         let mut taken = hosts(machine);
         rng.shuffle(&mut taken);

@@ -207,7 +207,7 @@ fn mistakes_in_a_row_are_named() {
 fn figures_have_the_values_of_their_rows() {
     let rows = rows();
     let row = |id: &str| rows.iter().find(|r| r.id == id).unwrap();
-    let figure = row("D1").figure().unwrap().unwrap();
+    let figure = row("D1").figure(&none()).unwrap().unwrap();
     let curve = |panel: usize, name: &str| {
         let curves = &figure.panel[panel].curve;
         curves
@@ -227,18 +227,18 @@ fn figures_have_the_values_of_their_rows() {
         curve(1, "1/4").len() < curve(0, "1/4").len(),
         "a panel that ends before"
     );
-    let efficiency = row("G6").figure().unwrap().unwrap();
+    let efficiency = row("G6").figure(&none()).unwrap().unwrap();
     let all = &efficiency.panel[0].curve[1].points;
     assert!(
         all.is_sorted_by(|a, b| a.y <= b.y * 1.2) && (all.last().unwrap().y - 60.95).abs() < 0.1
     );
-    assert!(row("G1").figure().unwrap().is_none());
+    assert!(row("G1").figure(&none()).unwrap().is_none());
     let drawn = rows.iter().filter(|r| r.figure.is_some()).count();
-    assert_eq!(drawn, 11);
+    assert_eq!(drawn, 12);
     let mut bent = row("D1").clone();
     bent.figure.as_mut().unwrap().at.clear();
     assert!(
-        bent.figure()
+        bent.figure(&none())
             .unwrap_err()
             .to_string()
             .contains("figure of row D1")

@@ -44,4 +44,4 @@ pub use placement::{
     Placed, deal, host_list, host_names, parse_node_list, parse_nodes, read_placement,
 };
 pub use trace::{read_folded, read_trace};
-pub use traffic::read_traffic;
+pub use traffic::{Measured, Measurement, measurement, read_traffic};

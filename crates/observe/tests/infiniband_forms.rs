@@ -5,7 +5,7 @@
 mod common;
 
 use common::{content, machine, machine_of, parse, with_routes};
-use hopbyte_fabric::{Fabric, NodeId, Reach};
+use hopbyte_fabric::{Fabric, LinkId, NodeId, Reach};
 use hopbyte_observe::Machine;
 use hopbyte_testdata::{own, shared};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,25 +20,41 @@ fn links(f: &Fabric) -> BTreeSet<String> {
         .collect()
 }
 
-/// The names of the links between two nodes, or where it ends.
-fn route(m: &Machine, from: &str, to: &str) -> Result<Vec<String>, String> {
-    let node = |name: &str| -> NodeId { m.fabric.find_node(name).unwrap() };
-    let mut links = Vec::new();
-    m.routing
-        .route(&m.fabric, node(from), node(to), &mut links)
-        .map_err(|e| format!("{:?}", e.reason))?;
-    Ok(links.iter().map(|&l| m.fabric.link_name(l)).collect())
+/// The links between two nodes, or where they end.
+fn route(m: &Machine, from: NodeId, to: NodeId, links: &mut Vec<LinkId>) -> Result<(), String> {
+    links.clear();
+    let found = m.routing.route(&m.fabric, from, to, links);
+    found.map(|_| ()).map_err(|e| format!("{:?}", e.reason))
 }
 
-/// Compares the routes of all pairs by names.
+/// Compares the routes of all pairs by the names of nodes and links.
 fn same_routes(a: &Machine, b: &Machine) -> usize {
-    let names: Vec<&str> = a.fabric.nodes().iter().map(|n| n.name.as_str()).collect();
+    let by_name: HashMap<String, LinkId> = b
+        .fabric
+        .link_ids()
+        .map(|l| (b.fabric.link_name(l), l))
+        .collect();
+    let ids = a.fabric.link_ids().map(|l| by_name[&a.fabric.link_name(l)]);
+    let ids: Vec<LinkId> = ids.collect();
+    let node = |id: NodeId| b.fabric.find_node(&a.fabric.node(id).name).unwrap();
+    let nodes: Vec<(NodeId, NodeId)> = a.fabric.node_ids().map(|id| (id, node(id))).collect();
     let mut routable = 0;
-    for from in &names {
-        for to in names.iter().filter(|to| *to != from) {
-            let ours = route(a, from, to);
-            assert_eq!(ours, route(b, from, to), "{from} to {to}");
-            routable += usize::from(ours.is_ok());
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for &(from, other_from) in &nodes {
+        for &(to, other_to) in nodes.iter().filter(|&&(to, _)| to != from) {
+            let ends = route(a, from, to, &mut ours);
+            assert_eq!(ends, route(b, other_from, other_to, &mut theirs));
+            if ends.is_ok() {
+                ours.iter_mut().for_each(|l| *l = ids[l.index()]);
+                assert_eq!(
+                    ours,
+                    theirs,
+                    "{} to {}",
+                    a.fabric.node(from).name,
+                    a.fabric.node(to).name
+                );
+                routable += 1;
+            }
         }
     }
     routable

@@ -119,6 +119,23 @@ const LDMS_BARE: &str = "U64 0 nettopo_mesh_coord_X\nU64 0 nettopo_mesh_coord_Y\
 const RELEASED: &str = "1419984060,10000,21000,3,4,5,6,7,8,9,100,11,12,13,14,15,16,17,18,0,0,0\n\
     1419984060,10001,21001,3,4,5,6,7,8,9,101,11,12,13,14,15,16,17,18,0,0,10\n";
 
+const ETHTOOL: &str = "nid00000: NIC statistics:\nnid00000:      rx_packets: 17\nnid00000:      rx_bytes: 991\n\
+    nid00000:      rx_crc_errors_phy: 12\nnid00000:      rx_discards_phy: 31\nnid00000:      rx_bytes_phy: 1003976838\n\
+    nid00000:      tx_bytes_phy: 20039768\nnid00000:      rx_prio3_pause_duration: 4012\n\
+    nid00000:      rx_prio4_pause_duration: 99017\nnid00000:      ch_events: 5\n";
+
+const SNMP: &str = "SNMPv2-MIB::sysName.0 = STRING: nid00000\nIF-MIB::ifName.3 = STRING: eth0\n\
+    IF-MIB::ifInDiscards.3 = Counter32: 1201\nIF-MIB::ifInErrors.3 = Counter32: 31\n\
+    IF-MIB::ifOutDiscards.3 = Counter32: 17\nIF-MIB::ifOutErrors.3 = Counter32: 12\n\
+    IF-MIB::ifHCInOctets.3 = Counter64: 1003976838\nIF-MIB::ifHCOutOctets.3 = Counter64: 20039768\n";
+
+const GNMI: &str = "{\"source\": \"nid00000:57400\", \"timestamp\": 1658000000000000000, \"updates\": [\n\
+    {\"Path\": \"interfaces/interface[name=eth0]/state/counters\", \"values\": {\"interfaces/interface/state/counters\":\n\
+    {\"in-octets\": \"1003976838\", \"out-octets\": \"20039768\", \"in-errors\": 31, \"in-discards\": 17}}}]}\n\
+    {\"source\": \"nid00000:57400\", \"timestamp\": 1658000002000000000, \"updates\": [\n\
+    {\"Path\": \"interfaces/interface[name=eth0]/state/counters/in-octets\", \"values\":\n\
+    {\"interfaces/interface/state/counters/in-octets\": \"1003979999\"}}]}\n";
+
 /// Of the type of a switch, which has no numbers.
 const IBSWINFO: &str =
     "part number        | MSB7790-XY\nGUID               | 0x2\nfan status         | ERROR\n";
@@ -184,6 +201,9 @@ fn samples() -> Vec<(&'static str, String, &'static str)> {
         ),
         ("OpenMetrics text", OPENMETRICS.into(), "gemini:4x4x24"),
         ("OpenMetrics text", PROMETHEUS.into(), "gemini:4x4x24"),
+        ("ethtool -S", ETHTOOL.into(), "gemini:4x4x24"),
+        ("snmpwalk of ifXTable", SNMP.into(), "gemini:4x4x24"),
+        ("gNMI JSON", GNMI.into(), "gemini:4x4x24"),
         ("Gemini and Aries registers", registers(), "gemini:4x4x24"),
     ]
 }
@@ -193,7 +213,8 @@ fn no_prefix_gives_a_number_that_the_whole_file_does_not() {
     let samples = samples();
     for format in known_formats() {
         assert!(
-            format.name == "ibswinfo" || samples.iter().any(|(name, ..)| *name == format.name),
+            ["ibswinfo", "table of ports"].contains(&format.name)
+                || samples.iter().any(|(name, ..)| *name == format.name),
             "no sample of {}",
             format.name
         );
@@ -221,7 +242,7 @@ fn no_prefix_gives_a_number_that_the_whole_file_does_not() {
             let shown = String::from_utf8_lossy(&bytes[length.saturating_sub(60)..length]);
             if only_totals && !totals {
                 // Before the second reading of a device: its counts themselves.
-                let cells: BTreeSet<&str> = content.split([',', ' ', '\n']).collect();
+                let cells: BTreeSet<&str> = content.split([',', ' ', '\n', '"', '}']).collect();
                 for (.., bits) in found {
                     let value = f64::from_bits(bits);
                     let is_there = [1.0, 1e-2, 1.0 / 4.0, 1.0 / 8.0]

@@ -168,6 +168,7 @@ impl Placement {
             placement: &self.slots,
             mpich: None,
             cores: None,
+            job: None,
         };
         let launcher: Launcher = to.parse().map_err(python)?;
         launch.prepare(launcher).map_err(python)

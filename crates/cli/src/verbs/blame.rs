@@ -28,8 +28,5 @@ pub fn run(args: &BlameArgs, out: &mut Output) -> Result<Answer> {
         let text = blame_text(&found, out.colour());
         out.text(&text)?;
     }
-    Ok(match found.causes.is_empty() {
-        true => Answer::Yes,
-        false => Answer::No,
-    })
+    Ok(Answer::of(found.causes.is_empty()))
 }

@@ -74,11 +74,7 @@ pub fn run(args: &DoctorArgs, out: &mut Output) -> Result<Answer> {
         unreadable: of(State::Unreadable),
         absent: of(State::Absent),
     };
-    let answer = if summary.readable > 0 {
-        Answer::Yes
-    } else {
-        Answer::No
-    };
+    let answer = Answer::of(summary.readable > 0);
     if out.json {
         for finding in &findings {
             out.object(&SourceRow {

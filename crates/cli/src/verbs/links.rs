@@ -75,12 +75,8 @@ pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
             ));
         }
     }
-    Ok(
-        match LinksSummary::of(&reading, order.len()).is_complete() {
-            true => Answer::Yes,
-            false => Answer::No,
-        },
-    )
+    let complete = LinksSummary::of(&reading, order.len()).is_complete();
+    Ok(Answer::of(complete))
 }
 
 /// The worst links of a reading.

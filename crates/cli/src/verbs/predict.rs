@@ -74,8 +74,5 @@ pub fn run(args: &PredictArgs, out: &mut Output) -> Result<Answer> {
         true => out.object(&prediction)?,
         false => out.text(&predict_text(&prediction, out.colour()))?,
     }
-    Ok(match prediction.complete {
-        true => Answer::Yes,
-        false => Answer::No,
-    })
+    Ok(Answer::of(prediction.complete))
 }

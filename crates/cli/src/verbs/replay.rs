@@ -63,7 +63,7 @@ pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
     }
     let (sound, notes) = stream.is_sound();
     notes.iter().for_each(|text| out.warn(text));
-    Ok(if sound { Answer::Yes } else { Answer::No })
+    Ok(Answer::of(sound))
 }
 
 /// The blocks of a folder, or of a collector if there is no such folder.
@@ -95,5 +95,5 @@ fn seal(folder: &Path, out: &mut Output) -> Result<Answer> {
     let lines = files.iter().map(|file| format!("{}\n", file.display()));
     out.text(&lines.collect::<String>())?;
     warnings.iter().for_each(|text| out.warn(text));
-    Ok(if sound { Answer::Yes } else { Answer::No })
+    Ok(Answer::of(sound))
 }

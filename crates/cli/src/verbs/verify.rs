@@ -4,7 +4,7 @@ use crate::args::{CounterArgs, FabricOptions, read_machine};
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
 use hopbyte_job::verify::{VerifyReport, predict};
-use hopbyte_job::{Document, LinkReading, inputs};
+use hopbyte_job::{Document, LinkReading, bus, inputs};
 use hopbyte_view::terminal::verify_text;
 use std::path::PathBuf;
 
@@ -12,7 +12,12 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 pub struct VerifyArgs {
     /// Counters of the run after the change, as `hopbyte links` reads them (may be given twice)
-    #[arg(long, value_name = "FILE", required = true, help_heading = "Counters")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "collectives",
+        help_heading = "Counters"
+    )]
     after: Vec<PathBuf>,
     /// Counters of the run before it
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
@@ -20,6 +25,15 @@ pub struct VerifyArgs {
     /// The mapping of the later run (mapping.json): compares its prediction
     #[arg(long, value_name = "FILE")]
     mapping: Option<PathBuf>,
+    /// Logs of NCCL's Inspector, a file or folder: compares the bus bandwidths of the mapping's job
+    #[arg(
+        long,
+        value_name = "LOGS",
+        requires = "mapping",
+        conflicts_with_all = ["after", "before"],
+        help_heading = "Counters"
+    )]
+    collectives: Option<String>,
     /// The machine (default: that of the mapping)
     #[arg(
         long,
@@ -62,6 +76,15 @@ pub fn run(args: &VerifyArgs, out: &mut Output) -> Result<Answer> {
         (None, None) => bail!("no machine\nhint: give --fabric or --mapping"),
     };
     let fabric = &machine.fabric;
+    if let (Some(logs), Some(saved)) = (&args.collectives, &saved) {
+        let of = (fabric, &machine.routing);
+        let report = bus::compare(of, &saved.placed(fabric)?.1, logs, tolerance)?;
+        match out.json {
+            true => out.object(&report)?,
+            false => out.text(&report.text())?,
+        }
+        return Ok(Answer::of(report.as_predicted));
+    }
     let mut read = |files: &[PathBuf]| -> Result<LinkReading> {
         let reading = inputs::reading(files, fabric, &args.about.options())?;
         reading.notes.iter().for_each(|note| out.talk(note));
@@ -81,9 +104,5 @@ pub fn run(args: &VerifyArgs, out: &mut Output) -> Result<Answer> {
     } else {
         out.text(&verify_text(&report, out.colour()))?;
     }
-    Ok(if report.holds() {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(Answer::of(report.holds()))
 }

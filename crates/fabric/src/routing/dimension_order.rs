@@ -25,11 +25,17 @@ pub struct DimensionOrder {
     /// Whether the mixture of orders was found to be free of credit loops; `None` for one order, and on machines too
     /// large to try lists.
     mixed_safely: Option<bool>,
+    /// Whether every list was tried in vain.
+    all_tried: bool,
 }
 
 /// Pairs of routers that are followed at most to find a list of orders without a credit loop, and lists that are tried.
 const MOST_PAIRS: u64 = 1 << 27;
 const MOST_LISTS: usize = 36;
+
+/// Pairs of routers, and orders, up to which every list of orders is tried.
+const MOST_PAIRS_OF_ALL: u64 = 1 << 13;
+const MOST_ORDERS_OF_ALL: usize = 6;
 
 impl DimensionOrder {
     /// X-Y-Z order for a fabric on a torus or mesh; `None` for other families.
@@ -67,6 +73,7 @@ impl DimensionOrder {
             links,
             rings: None,
             mixed_safely: None,
+            all_tried: false,
         };
         routing.set_down(fabric, &[]);
         Some(routing)
@@ -102,8 +109,8 @@ impl DimensionOrder {
         Some(self.with_safe_list(fabric, all))
     }
 
-    /// Takes the first list of orders without a credit loop, among those that the bound on pairs allows; the natural
-    /// one if there is none.
+    /// Takes the first list of orders without a credit loop, among those that the bound on pairs allows (on small
+    /// machines all); the natural one if there is none.
     fn with_safe_list(mut self, fabric: &Fabric, all: Vec<Vec<u8>>) -> Self {
         let hosts = fabric
             .router_ids()
@@ -127,8 +134,12 @@ impl DimensionOrder {
         let ones = (0..all.len()).map(|i| (i, i));
         let twos = (0..all.len() * all.len()).map(|i| (i / all.len(), i % all.len()));
         let pairs = ones.chain(twos.filter(|(i, j)| i != j));
-        for (first, second) in pairs.take(most.min(MOST_LISTS)) {
-            let orders = list(first, second);
+        let few = pairs.take(most.min(MOST_LISTS)).map(|(i, j)| list(i, j));
+        let every = hosts * hosts <= MOST_PAIRS_OF_ALL && all.len() <= MOST_ORDERS_OF_ALL;
+        let lists = every.then(|| permutations(all.len() as u8));
+        let rest = lists.iter().flatten();
+        let rest = rest.map(|l| l.iter().map(|&i| all[i as usize].clone()).collect());
+        for orders in few.chain(rest) {
             self.orders = orders;
             self.mixed_safely = Some(true);
             let routing = Routing::DimensionOrder(self.clone());
@@ -137,6 +148,7 @@ impl DimensionOrder {
             }
         }
         self.mixed_safely = (most > 0).then_some(false);
+        self.all_tried = every;
         self.orders = all;
         self
     }
@@ -211,6 +223,11 @@ impl DimensionOrder {
         self.mixed_safely
     }
 
+    /// Whether every list of orders was tried, and each has a credit loop.
+    pub fn is_unsafe_in_every_order(&self) -> bool {
+        self.mixed_safely == Some(false) && self.all_tried
+    }
+
     /// Whether every link of the grid exists and is up.
     pub fn is_healthy(&self) -> bool {
         self.rings.is_none()
@@ -231,6 +248,9 @@ impl DimensionOrder {
         let retry = match self.mixed_safely {
             None if self.is_one_order() => "",
             None | Some(true) => ", other orders where that one fails",
+            Some(false) if self.all_tried => {
+                ", other orders where that one fails (every list of orders has a credit loop)"
+            }
             Some(false) => {
                 ", other orders where that one fails (no list of orders without a credit loop was found)"
             }

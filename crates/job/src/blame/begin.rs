@@ -25,6 +25,8 @@ const MOSTLY: f64 = 0.6;
 const PARTLY: f64 = 0.2;
 const NEEDS_NOT: f64 = 0.02;
 const PART: f64 = 0.2;
+/// Estimated share of the capacity up to which a link that nothing counts is not full; the estimate may be half of it.
+const CALM: f64 = 0.4;
 /// That a link waits which carries less than half of those that wait, if the router is slow.
 const IDLE: f64 = 0.3;
 
@@ -199,6 +201,15 @@ impl Around<'_> {
         view.state.used_ratio.get(out).unwrap_or(1.0).min(arrived) + view.stall(out)
     }
 
+    /// Estimated use of a link that nothing counts, from what arrives at its router; all of it where traffic is not known.
+    fn estimated_use(&self, into: &BTreeSet<LinkId>, out: LinkId) -> f64 {
+        let view = self.view;
+        let bytes = |l: LinkId| view.used(l) * view.fabric.link(l).capacity().0;
+        let to_out = |&l: &LinkId| bytes(l) * self.part(l, out).unwrap_or(1.0);
+        let arriving: f64 = into.iter().map(to_out).sum();
+        arriving / view.fabric.link(out).capacity().0.max(f64::MIN_POSITIVE)
+    }
+
     fn feeder(&self, into: &BTreeSet<LinkId>, link: LinkId) -> Feeder {
         let view = self.view;
         let next = view
@@ -238,14 +249,16 @@ impl Around<'_> {
             false => 0.0,
         };
         let none: f64 = feeders.iter().map(by_chance).sum();
-        let (mut candidates, unseen) = self.candidates(router, &feeders);
+        let (mut candidates, unseen, uncounted) = self.candidates(router, &into, &feeders);
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let &(best, component) = candidates.first()?;
         // A link to hosts that nothing counts may be full, which is no fault.
         if best - none < threshold(view.fabric.links().len()) || unseen > best - TIE {
             return None;
         }
-        let near = candidates[1..].iter().filter(|c| c.0 > best - TIE);
+        // Nothing shows that a link which nothing counts is healthy.
+        let is_near = |c: &&(f64, Component)| c.0 > best - TIE || uncounted.contains(&c.1);
+        let near = candidates[1..].iter().filter(is_near);
         Some(Origin {
             component,
             or: near.map(|c| c.1).collect(),
@@ -254,8 +267,14 @@ impl Around<'_> {
         })
     }
 
-    /// Log-likelihoods of the components at a router, and the highest of links to hosts that nothing counts.
-    fn candidates(&self, router: RouterId, feeders: &[Feeder]) -> (Vec<(f64, Component)>, f64) {
+    /// Log-likelihoods of the components at a router, the highest of links to hosts that nothing counts and that may be full,
+    /// and all links to hosts that nothing counts.
+    fn candidates(
+        &self,
+        router: RouterId,
+        into: &BTreeSet<LinkId>,
+        feeders: &[Feeder],
+    ) -> (Vec<(f64, Component)>, f64, BTreeSet<Component>) {
         let view = self.view;
         let seen = |f: &Feeder, p: f64, behind: bool| {
             let waits = if f.waits { p.ln() } else { (1.0 - p).ln() };
@@ -263,6 +282,7 @@ impl Around<'_> {
         };
         let mut candidates: Vec<(f64, Component)> = Vec::new();
         let mut unseen = f64::NEG_INFINITY;
+        let mut uncounted = BTreeSet::new();
         let outs: BTreeSet<LinkId> = feeders.iter().flat_map(|f| view.next(f.link)).collect();
         for out in outs {
             let is_counted = view.fabric.is_hop(out) || view.counts_waiting(out);
@@ -275,9 +295,13 @@ impl Around<'_> {
                 _ => MOSTLY,
             };
             let score: f64 = feeders.iter().map(|f| seen(f, need(f), true)).sum();
-            match is_counted {
-                true => candidates.push((score, view.of_link(out))),
-                false => unseen = unseen.max(score),
+            if is_counted || self.estimated_use(into, out) <= CALM {
+                candidates.push((score, view.of_link(out)));
+            } else {
+                unseen = unseen.max(score);
+            }
+            if !is_counted {
+                uncounted.insert(view.of_link(out));
             }
         }
         let rate = feeders
@@ -300,7 +324,7 @@ impl Around<'_> {
             });
             candidates.push((score.sum(), view.of_link(own.link)));
         }
-        (candidates, unseen)
+        (candidates, unseen, uncounted)
     }
 }
 

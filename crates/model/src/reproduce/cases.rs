@@ -19,7 +19,7 @@ use std::rc::Rc;
 /// The cases of a row, with cached results.
 pub(super) struct Cases<'a> {
     row: &'a Row,
-    tools: Option<&'a Tools<'a>>,
+    tools: &'a Tools<'a>,
     /// Fields that apply to every case, by path, after its own.
     set: Vec<(&'a str, toml::Value)>,
     made: BTreeMap<String, Rc<Case>>,
@@ -38,7 +38,7 @@ impl<'a> Cases<'a> {
     /// With other values of some fields (`job.workload.ping-pong.bytes`).
     pub(super) fn with(
         row: &'a Row,
-        tools: Option<&'a Tools<'a>>,
+        tools: &'a Tools<'a>,
         set: Vec<(&'a str, toml::Value)>,
     ) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl<'a> Cases<'a> {
             "remapped" => {
                 let (case, metric) = (self.case(&of)?, text(1)?);
                 let outcome = self.outcome(&of)?;
-                let tools = self.tools()?;
+                let tools = self.tools;
                 let seconds = remap::time(&case, tools, &outcome, metric)?;
                 Ok(Value::Number(seconds))
             }
@@ -341,25 +341,13 @@ impl<'a> Cases<'a> {
         Ok(Value::Number(rate / 1e6))
     }
 
-    fn tools(&self) -> Result<&'a Tools<'a>, ModelError> {
-        let missing = || {
-            wrong(
-                self.row,
-                "a figure",
-                &"no tools",
-                "a row without a mapper or probes",
-            )
-        };
-        self.tools.ok_or_else(missing)
-    }
-
     /// Result of analysing TopoBW's values: `located(case, components)` the components that explain slow
     /// pairs; `located(case, pairs)` the slow pairs without such a component, a pair on one router as
     /// `router c0-0c0s0g0`.
     fn located(&mut self, name: &str, which: &str) -> Found {
         let all = self.pairs(name)?;
         let case = self.case(name)?;
-        let found = (self.tools()?.locate)(&case.fabric, &case.routing, &all);
+        let found = (self.tools.locate)(&case.fabric, &case.routing, &all);
         let found =
             found.map_err(|e| wrong(self.row, "located", &e, "an analysis of the pairs"))?;
         let pair = |&(a, b): &(NodeId, NodeId)| {

@@ -4,18 +4,20 @@ use super::cases::Cases;
 use super::expression::{self, Value};
 use super::figure::{Curve, Drawn, FIGURE_SCHEMA, Figure, Panel, Point};
 use super::row::Row;
+use super::tools::Tools;
 use crate::error::ModelError;
 use rayon::prelude::*;
 
 impl Row {
     /// The values of the row's figure, if it has one.
-    pub fn figure(&self) -> Result<Option<Drawn>, ModelError> {
-        self.figure.as_ref().map(|f| f.draw(self)).transpose()
+    pub fn figure(&self, tools: &Tools<'_>) -> Result<Option<Drawn>, ModelError> {
+        let figure = self.figure.as_ref();
+        figure.map(|f| f.draw(self, tools)).transpose()
     }
 }
 
 impl Figure {
-    fn draw(&self, row: &Row) -> Result<Drawn, ModelError> {
+    fn draw(&self, row: &Row, tools: &Tools<'_>) -> Result<Drawn, ModelError> {
         let count = self.at.len().max(self.names.len());
         let one = self.at.is_empty() != self.names.is_empty();
         if !one || ![0, count].contains(&self.values.len()) {
@@ -28,7 +30,7 @@ impl Figure {
         }
         let columns: Result<Vec<Vec<Option<Point>>>, ModelError> = (0..count)
             .into_par_iter()
-            .map(|i| self.column(row, i))
+            .map(|i| self.column(row, i, tools))
             .collect();
         let columns = columns?;
         let mut curves = (0..).map(|k| columns.iter().filter_map(|c| c[k]).collect());
@@ -58,7 +60,12 @@ impl Figure {
     }
 
     /// The points of all curves at one position; none beyond the end of a panel.
-    fn column(&self, row: &Row, i: usize) -> Result<Vec<Option<Point>>, ModelError> {
+    fn column(
+        &self,
+        row: &Row,
+        i: usize,
+        tools: &Tools<'_>,
+    ) -> Result<Vec<Option<Point>>, ModelError> {
         let (x, word) = match self.names.get(i) {
             Some(name) => (i as f64, Value::Text(name.clone())),
             None => (self.at[i], Value::Number(self.at[i])),
@@ -69,7 +76,7 @@ impl Figure {
             toml::Value::Float(x)
         });
         let set = self.sets.iter().map(|path| (path.as_str(), value.clone()));
-        let mut cases = Cases::with(row, None, set.collect());
+        let mut cases = Cases::with(row, tools, set.collect());
         let mut number = |text: &str| {
             let mut find = |name: &str, arguments: &[Value]| cases.find(name, arguments);
             match expression::evaluate(text, Some(&word), &mut find)? {

@@ -54,7 +54,7 @@ impl Row {
     /// # Errors
     /// Invalid expressions, cases and scenarios, and errors of the tools.
     pub fn reproduce(&self, tools: &Tools<'_>) -> Result<Vec<Verdict>, ModelError> {
-        let mut cases = Cases::with(self, Some(tools), Vec::new());
+        let mut cases = Cases::with(self, tools, Vec::new());
         self.check.iter().map(|c| c.run(self, &mut cases)).collect()
     }
 }

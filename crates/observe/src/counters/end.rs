@@ -14,6 +14,8 @@ pub(super) enum End {
     Row,
     /// Its last line is the summary of hopbyte's link table.
     Summary,
+    /// The last bracket of JSON, which its parser checks.
+    Document,
     /// `# EOF` in OpenMetrics; Prometheus text has only the line end.
     Eof,
 }
@@ -28,7 +30,7 @@ impl End {
         };
         // A document ends with its last bracket, OpenMetrics with or without a line end.
         let needs_line_end = match self {
-            Self::Row => false,
+            Self::Row | Self::Document => false,
             Self::Summary => !link_lines::is_document(text),
             Self::Eof => !openmetrics::has_eof(text),
             _ => true,

@@ -101,6 +101,8 @@ impl Links {
                     Err(_) => place.node.map_or(Self::NONE, at_host),
                 }
             }
+            // The name of a switch with one node also finds the node.
+            (Port::Named(_), _) if is_switch(fabric, first) => Self::NONE,
             (Port::Named(_), _) => place.node.map_or(Self::NONE, at_host),
             _ => Self::NONE,
         }
@@ -163,6 +165,13 @@ impl Links {
         }
         Ok(more)
     }
+}
+
+/// Whether a reading is of a switch, whose named ports have links by a map only.
+fn is_switch(fabric: &Fabric, first: &Reading) -> bool {
+    let source = first.layout.source.as_str();
+    (source == super::snmp::SOURCE || source.starts_with(super::gnmi::SOURCE))
+        && fabric.find_router(&first.layout.node).is_ok()
 }
 
 /// The link that the caller's port map assigns to the port.

@@ -2,10 +2,11 @@
 
 use super::reading::Reading;
 use super::series::{Counted, series};
-use super::{Content, CounterOptions, finish, mads, mismatch, open, source, sum};
+use super::{Content, CounterOptions, finish, mads, mismatch, open, ports, source, sum};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::{Fabric, LeftOut};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -44,8 +45,9 @@ impl Follow {
         let mut left_out = LeftOut::default();
         let mut readings = Vec::new();
         let mut systems = BTreeMap::new();
+        let mut options = Cow::Borrowed(options);
         for (text, time) in texts.iter().zip(times) {
-            match Content::of(text, fabric, options, &mut left_out)? {
+            match Content::of(text, fabric, &options, &mut left_out)? {
                 Content::Readings(mut more) => {
                     for reading in &mut more {
                         reading.moment.time_ns = reading.moment.time_ns.or(time);
@@ -53,11 +55,15 @@ impl Follow {
                     readings.extend(more);
                 }
                 Content::Systems(more) => systems.extend(more),
-                Content::Increases(_) => return self.increases(&texts, fabric, options),
+                Content::Ports(rows) => {
+                    let map = &mut options.to_mut().ports;
+                    ports::add(&rows, fabric, map, &mut left_out);
+                }
+                Content::Increases(_) => return self.increases(&texts, fabric, &options),
             }
         }
         mads::set_ticks(&mut readings, &systems);
-        let mut counted = self.take(readings, &source(&texts), fabric, options)?;
+        let mut counted = self.take(readings, &source(&texts), fabric, &options)?;
         counted.counts_mut().left_out.extend(&left_out);
         Ok(counted)
     }

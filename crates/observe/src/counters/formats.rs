@@ -4,8 +4,8 @@ use super::delta::Moment;
 use super::end::End;
 use super::reading::Reading;
 use super::{
-    CounterOptions, aries_csv, aries_tiles, gm, gpcdr, ibswinfo, ldms_csv, ldms_ls, link_lines,
-    mads, openmetrics, registers, torus_table,
+    CounterOptions, aries_csv, aries_tiles, ethtool, gm, gnmi, gpcdr, ibswinfo, ldms_csv, ldms_ls,
+    link_lines, mads, openmetrics, ports, registers, snmp, torus_table,
 };
 use crate::ObserveError;
 use crate::known::{Known, known, names};
@@ -28,6 +28,9 @@ type ReadDevices = fn(&Text, Option<&str>, &mut LeftOut) -> Result<Vec<Reading>,
 /// Reads GUIDs with part numbers.
 type ReadSystems = fn(&Text, &mut LeftOut) -> Result<Vec<(u64, String)>, InputError>;
 
+/// Reads the links behind named ports of switches.
+type ReadPorts = fn(&Text, &mut LeftOut) -> Result<Vec<ports::Row>, InputError>;
+
 /// Reader of a format.
 #[derive(Clone, Copy)]
 pub(super) enum Read {
@@ -37,6 +40,8 @@ pub(super) enum Read {
     Devices(ReadDevices),
     /// Part numbers of switches by GUID: no counters, but the ticks of theirs.
     Systems(ReadSystems),
+    /// Peers of named ports: no counters, but the links of theirs.
+    Ports(ReadPorts),
     /// Increases by link.
     Increases(fn(&Text, &Fabric, &CounterOptions) -> Result<Vec<Increase>, ObserveError>),
 }
@@ -171,6 +176,50 @@ const TABLE: &[Format] = &[
         is_line: openmetrics::is_line,
         end: End::Eof,
         read: Read::Readings(openmetrics::readings),
+    },
+    Format {
+        known: known(
+            "ethtool -S",
+            "totals of a node's interface, by its driver's names",
+            "counters.md",
+            "ethtool",
+        ),
+        is_line: ethtool::is_line,
+        end: End::Line,
+        read: Read::Readings(ethtool::readings),
+    },
+    Format {
+        known: known(
+            "snmpwalk of ifXTable",
+            "totals of an Ethernet switch's ports",
+            "counters.md",
+            "snmp",
+        ),
+        is_line: snmp::is_line,
+        end: End::Line,
+        read: Read::Devices(snmp::readings),
+    },
+    Format {
+        known: known(
+            "gNMI JSON",
+            "totals of Ethernet switches' ports (OpenConfig, gnmic)",
+            "counters.md",
+            "gnmi",
+        ),
+        is_line: gnmi::is_line,
+        end: End::Document,
+        read: Read::Devices(gnmi::readings),
+    },
+    Format {
+        known: known(
+            "table of ports",
+            "peers of named ports of switches, beside their counters",
+            "counters.md",
+            "ports",
+        ),
+        is_line: ports::is_line,
+        end: End::Line,
+        read: Read::Ports(ports::rows),
     },
     Format {
         known: known(

@@ -74,6 +74,19 @@ const TICKS: [(&str, f64); 9] = [
     ("SX6", 128.0),
 ];
 
+/// Bytes that a link carries in a tick, by a switch's description or part number.
+pub(super) fn tick(description: &str) -> Option<f64> {
+    let system = description.rsplit([';', ':']).next().unwrap_or_default();
+    let known = TICKS.iter().find(|(start, _)| system.starts_with(start));
+    known.map(|&(_, bytes)| bytes)
+}
+
+/// The kernel's name of a counter, by its name in the MAD in any case.
+pub(super) fn kernel_name(mad: &str) -> Option<&'static str> {
+    let known = COUNTERS.iter().find(|(m, _)| m.eq_ignore_ascii_case(mad));
+    known.map(|&(_, kernel)| kernel)
+}
+
 /// Whether a line is the first of such a text.
 pub(super) fn is_line(line: &[u8]) -> bool {
     let starts = [
@@ -164,8 +177,7 @@ pub(crate) fn reading_of_all(
 
 impl Device {
     fn add(&self, guid: u64, layout: &mut Layout, values: &mut Vec<Option<u64>>) {
-        let system = self.name.rsplit([';', ':']).next().unwrap_or_default();
-        let tick = TICKS.iter().find(|(start, _)| system.starts_with(start));
+        let tick = tick(&self.name);
         for (&number, of_port) in &self.ports {
             let port = Port::InfiniBand { guid, port: number };
             if of_port.only_details() {
@@ -184,7 +196,7 @@ impl Device {
                 if i < EXTENDED && !of_port.extended {
                     counter.behaviour = Behaviour::sticky(32);
                 }
-                if let (Quantity::CreditStallCount, Some(&(_, bytes))) = (counter.quantity, tick) {
+                if let (Quantity::CreditStallCount, Some(bytes)) = (counter.quantity, tick) {
                     counter.quantity = Quantity::CreditStallBytes;
                     counter.factor = bytes;
                 }
@@ -202,11 +214,7 @@ pub(crate) fn set_ticks(readings: &mut [Reading], systems: &BTreeMap<u64, String
             let Port::InfiniBand { guid, .. } = &ports[c.port as usize] else {
                 return None;
             };
-            let system = systems.get(guid)?;
-            TICKS
-                .iter()
-                .find(|(start, _)| system.starts_with(start))
-                .map(|t| t.1)
+            tick(systems.get(guid)?)
         };
         let counts = |c: &super::reading::Counter| c.quantity == Quantity::CreditStallCount;
         if !reading

@@ -2,7 +2,7 @@
 //!
 //! [`read_counters`] recognises the format from the content: libgm text (paper 000, Fig. 4), per-link CSV of Aries
 //! (AriesNCL in DragonView's form), link tables of Blue Gene (Boxfish), LDMS (`ldms_ls -l`, `store_csv`), gpcdr
-//! metrics, Gemini and Aries registers, OpenMetrics text, and the output of `hopbyte links --json`. All are converted
+//! metrics, Gemini and Aries registers, OpenMetrics text, `ethtool -S`, SNMP, gNMI, and the output of `hopbyte links --json`. All are converted
 //! to [`Totals`](hopbyte_fabric::Totals) or an [`Increase`]: bytes, packets and stalls by link. A device's arrival counters belong to the
 //! link that *ends* there, its departure stalls to the link that *begins* there (paper 000, V.B).
 //!
@@ -15,12 +15,15 @@ mod aries_tiles;
 pub mod delta;
 mod end;
 mod ends;
+mod ethtool;
 mod follow;
 mod formats;
 mod gemini;
 mod gm;
+mod gnmi;
 mod gpcdr;
 mod ibswinfo;
+mod infiniband_exporters;
 mod jobs;
 pub mod join;
 mod ldms_csv;
@@ -29,9 +32,11 @@ mod link_lines;
 pub(crate) mod mads;
 pub(crate) mod names;
 mod openmetrics;
+mod ports;
 pub mod reading;
 mod registers;
 mod series;
+mod snmp;
 pub(crate) mod speakers;
 mod torus_table;
 pub mod values;
@@ -47,6 +52,7 @@ use self::reading::Reading;
 use crate::ObserveError;
 use crate::text::{Limits, Text, cells};
 use hopbyte_fabric::{Class, Fabric, Increase, InputError, LeftOut, Missing, Quantity};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -142,10 +148,15 @@ pub fn counter_series(
     let mut increases = Vec::new();
     let mut left_out = LeftOut::default();
     let mut systems = BTreeMap::new();
+    let mut options = Cow::Borrowed(options);
     for text in texts {
-        match Content::of(text, fabric, options, &mut left_out)? {
+        match Content::of(text, fabric, &options, &mut left_out)? {
             Content::Readings(more) => readings.extend(more),
             Content::Systems(more) => systems.extend(more),
+            Content::Ports(rows) => {
+                let map = &mut options.to_mut().ports;
+                ports::add(&rows, fabric, map, &mut left_out);
+            }
             Content::Increases(more) => increases.extend(more),
         }
         if !readings.is_empty() && !increases.is_empty() {
@@ -171,9 +182,9 @@ pub fn counter_series(
     }
     mads::set_ticks(&mut readings, &systems);
     let mut series = if increases.is_empty() {
-        join_readings(readings, &source, fabric, options)?
+        join_readings(readings, &source, fabric, &options)?
     } else {
-        let mut series = finish(Series::Increases(increases), &source, fabric, options)?;
+        let mut series = finish(Series::Increases(increases), &source, fabric, &options)?;
         drop_impossible(&mut series, fabric);
         series
     };
@@ -290,6 +301,8 @@ enum Content {
     Readings(Vec<Reading>),
     /// Part numbers of switches by GUID.
     Systems(Vec<(u64, String)>),
+    /// Peers of named ports of switches.
+    Ports(Vec<ports::Row>),
     /// Increases by link.
     Increases(Vec<Increase>),
 }
@@ -307,6 +320,7 @@ impl Content {
         Ok(match format.read {
             Read::Increases(read) => Self::Increases(read(text, fabric, options)?),
             Read::Systems(read) => Self::Systems(read(text, left_out)?),
+            Read::Ports(read) => Self::Ports(read(text, left_out)?),
             Read::Readings(read) | Read::Devices(read) => {
                 Self::Readings(read(text, node, left_out)?)
             }

@@ -1,10 +1,11 @@
 //! OpenMetrics and Prometheus text from any exporter: metric families of links.
 //!
-//! Supported are node_exporter's `node_infiniband_*` and `node_network_*`, and the `hopbyte_port_*` families of
-//! `hopbyte collect`. The node is the label `instance`, `hostname`, `host` or `node`, else the caller's. Values are
+//! Supported are node_exporter's `node_infiniband_*` and `node_network_*`, two exporters of whole InfiniBand fabrics
+//! ([`infiniband_exporters`]), and the `hopbyte_port_*` families of `hopbyte collect`. The node is the label `instance`, `hostname`, `host` or `node`, else the caller's. Values are
 //! floating-point numbers and exact up to 2^53.
 
 use super::delta::Moment;
+use super::infiniband_exporters::{self, OfPort};
 use super::names;
 use super::reading::{Layout, Port, Reading};
 use crate::text::{Line, Text, lossy};
@@ -76,8 +77,13 @@ pub(super) fn is_line(line: &[u8]) -> bool {
 }
 
 fn is_sample(line: &[u8]) -> bool {
-    const PREFIXES: [&[u8]; 3] = [b"node_infiniband_", b"node_network_", b"hopbyte_port_"];
-    PREFIXES.iter().any(|prefix| line.starts_with(prefix))
+    let prefixes = [
+        "node_infiniband_",
+        "node_network_",
+        "hopbyte_port_",
+        infiniband_exporters::PREFIX,
+    ];
+    prefixes.iter().any(|p| line.starts_with(p.as_bytes()))
 }
 
 /// Whether a text ends with `# EOF`.
@@ -112,8 +118,13 @@ fn unfinished(text: &Text) -> Option<&'static str> {
         .strip_prefix("# HELP ")
         .or_else(|| words.strip_prefix("# TYPE "))
         .unwrap_or(&words);
-    let prefixes = ["node_infiniband_", "node_network_"];
-    prefixes.into_iter().find(|prefix| name.starts_with(prefix))
+    let prefixes = [
+        "node_infiniband_",
+        "node_network_",
+        infiniband_exporters::PREFIX,
+    ];
+    let found = prefixes.into_iter().find(|prefix| name.starts_with(prefix));
+    found.filter(|_| !words.starts_with(infiniband_exporters::LAST))
 }
 
 /// Readings of all nodes in one scrape.
@@ -136,14 +147,21 @@ pub(super) fn readings(
         }
         let sample = Sample::parse(&lossy(content))
             .ok_or_else(|| text.error_at(line, "NAME{LABEL=\"VALUE\",…} NUMBER [TIME]"))?;
-        let name = sample.node(node).unwrap_or("localhost").to_owned();
+        let of_port = OfPort::of(&sample.name, |name| sample.label(name));
+        let (name, source) = match &of_port {
+            Some(of_port) => (of_port.node(), "infiniband"),
+            None => {
+                let name = sample.node(node).unwrap_or("localhost");
+                (name.to_owned(), "openmetrics")
+            }
+        };
         let scrape = nodes.entry(name.clone()).or_insert_with(|| Scrape {
-            layout: Layout::new(name, "openmetrics"),
+            layout: Layout::new(name, source),
             values: Vec::new(),
             time_ns: None,
         });
         let before = scrape.values.len();
-        if !scrape.take(text, line, &sample)? {
+        if !scrape.take(text, line, &sample, of_port)? {
             left_out.note(OTHER, sample.name.as_str());
         } else if unfinished.is_some_and(|prefix| sample.name.starts_with(prefix)) {
             // Errors are a sum over families, and the next one may be missing.
@@ -179,7 +197,13 @@ struct Scrape {
 
 impl Scrape {
     /// Whether the sample belongs to a link.
-    fn take(&mut self, text: &Text, line: Line<'_>, sample: &Sample) -> Result<bool, InputError> {
+    fn take(
+        &mut self,
+        text: &Text,
+        line: Line<'_>,
+        sample: &Sample,
+        of_port: Option<OfPort>,
+    ) -> Result<bool, InputError> {
         let find = |table: &[(&str, &'static str)], prefix: &str| {
             let family = sample.name.strip_prefix(prefix)?;
             table
@@ -190,7 +214,10 @@ impl Scrape {
         let device = sample.label("device").unwrap_or_default();
         let ours = |family: &str| OURS.iter().find(|(name, ..)| *name == family);
         let mut value = sample.value;
-        let counter = if let Some(family) = sample.name.strip_prefix("hopbyte_port_") {
+        let counter = if let Some(of_port) = of_port {
+            of_port.add(&mut self.layout, &sample.name);
+            Some(())
+        } else if let Some(family) = sample.name.strip_prefix("hopbyte_port_") {
             let port = Port::parse(sample.label("port").unwrap_or_default());
             ours(family).map(|&(name, quantity, units)| {
                 // Totals times a factor (flits, words) need not be integers.
@@ -380,6 +407,47 @@ mod tests {
         );
         assert_eq!(readings[0].layout.ports[0], Port::Named("mlx5_0/2".into()));
         assert_eq!(readings[1].layout.ports[1], Port::Named("a\"b\n".into()));
+    }
+
+    /// Two exporters of the same switch: bytes by treydock's, words by guilbaults's, which knows the switch's type.
+    #[test]
+    fn exporters_of_a_whole_fabric_name_ports_by_guid() {
+        let treydock = "# TYPE infiniband_switch_port_transmit_data_bytes_total counter\n\
+            infiniband_switch_port_transmit_data_bytes_total{guid=\"0x7cfe9003009ce5b0\",port=\"3\",switch=\"s\"} 4.0e+12\n\
+            infiniband_switch_port_transmit_wait_total{guid=\"0x7cfe9003009ce5b0\",port=\"3\",switch=\"s\"} 8\n\
+            infiniband_switch_port_rate_bytes_per_second{guid=\"0x7cfe9003009ce5b0\",port=\"3\"} 1.25e+10\n\
+            infiniband_switch_port_qp1_dropped_total{guid=\"0x7cfe9003009ce5b0\",port=\"3\",switch=\"s\"} 7\n\
+            infiniband_hca_port_receive_data_bytes_total{guid=\"0x08c0eb0300\",port=\"1\",hca=\"n1 HCA-1\"} 40\n";
+        let found = read(treydock).unwrap();
+        let names: Vec<&str> = found.iter().map(|r| r.layout.node.as_str()).collect();
+        assert_eq!(names, ["0x00000008c0eb0300", "0x7cfe9003009ce5b0"]);
+        let guid = 0x7cfe_9003_009c_e5b0;
+        let layout = &found[1].layout;
+        assert_eq!(layout.ports, [Port::InfiniBand { guid, port: 3 }]);
+        let measured = |r: &Reading| -> Vec<(Quantity, f64)> {
+            let counters = r.layout.counters.iter().enumerate();
+            let value = |(i, c): (usize, &super::super::reading::Counter)| {
+                Some((c.quantity, r.get(i)? as f64 * c.factor))
+            };
+            counters.filter_map(value).collect()
+        };
+        let rate = (Quantity::Capacity, 1.25e10);
+        let bytes = (Quantity::SentBytes, 4e12);
+        let waits = (Quantity::CreditStallCount, 8.0);
+        assert_eq!(measured(&found[1]), [bytes, waits, rate, rate]);
+        let labels = "{component=\"switch\",local_name=\"MF0;s:MSB7700/U1\",local_guid=\"0x7cfe9003009ce5b0\",\
+            local_port=\"3\",remote_guid=\"0x1\",remote_port=\"1\",remote_name=\"n1\"}";
+        let guilbaults = format!(
+            "infiniband_portxmitwait_total{labels} 8.0\ninfiniband_portxmitdata_total{labels} 1e12\n\
+             infiniband_portrcverrors_total{labels} 5.0\ninfiniband_speed{labels} 25.78125\ninfiniband_scrape_ok 1.0\n"
+        );
+        let found = read(&guilbaults).unwrap();
+        let errors = (Quantity::Errors, 5.0);
+        let ticks = (Quantity::CreditStallBytes, 1024.0);
+        assert_eq!(measured(&found[0]), [ticks, bytes, errors]);
+        // Without the exporter's last family others may be missing, of which errors are a sum.
+        let cut = guilbaults.replace("infiniband_scrape_ok 1.0\n", "");
+        assert_eq!(measured(&read(&cut).unwrap()[0]), [ticks, bytes]);
     }
 
     #[test]

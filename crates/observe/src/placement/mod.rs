@@ -95,6 +95,16 @@ const TABLE: &[Format] = &[
     },
     Format {
         known: known(
+            "megatron",
+            "a plan, its order of dimensions and hosts, as `--emit megatron-order` writes",
+            PAGE,
+            "placement",
+        ),
+        recognise: |text, _| text.bytes().starts_with(b"# Megatron-LM"),
+        read: Read::Places(training::megatron),
+    },
+    Format {
+        known: known(
             "torchrun",
             "`HOST NODE_RANK GPUS`, GPUs in the order of local ranks",
             PAGE,

@@ -151,6 +151,41 @@ fn by_host(fabric: &Fabric, allocation: &Allocation) -> Vec<(String, Vec<Slot>)>
     ordered.collect()
 }
 
+/// Reads an order of Megatron's dimensions with its hosts: the ranks of the plan on the places of their numbers.
+pub(super) fn megatron<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
+    let (mut plan, mut order, mut each) = (None, None, None);
+    let mut hosts = Vec::new();
+    for line in content_lines(text) {
+        let words: Vec<&[u8]> = line.words().collect();
+        let word = |w: &[u8]| String::from_utf8_lossy(w).into_owned();
+        match words[..] {
+            [b"plan", spec] => plan = Some(word(spec)),
+            [b"order", names] => order = Some(word(names)),
+            [b"gpus", count] => each = decimal_u32(count).filter(|&n| n > 0),
+            [b"host", name] => hosts.push((line, name)),
+            _ => return Err(text.error_at(line, "plan, order, gpus or host with its value")),
+        }
+    }
+    let (Some(plan), Some(order), Some(each)) = (plan, order, each) else {
+        let found = "an order of dimensions without plan, order or gpus";
+        return Err(text.error(found, "a line for each, and the hosts"));
+    };
+    let numbers = hopbyte_fabric::plan::numbers(&plan, &order);
+    let numbers = numbers
+        .ok_or_else(|| text.error(plan.clone(), "a plan, and an order of its dimensions"))?;
+    let mut places = Places::of(fabric);
+    if numbers.len() != hosts.len() * each as usize {
+        let found = format!("{} hosts of {each}", hosts.len());
+        return Err(text.error(found, format!("hosts for {} ranks", numbers.len())));
+    }
+    for (rank, number) in (0u32..).zip(numbers) {
+        let (line, name) = hosts[(number / each) as usize];
+        let spot = places.node(text, line, name)?;
+        places.add(text, line, rank, (spot, Some(number % each)))?;
+    }
+    Ok(places)
+}
+
 /// Reads DLRover's world: node ranks of the allocation with their numbers of ranks, in rank order.
 pub(super) fn dlrover(
     text: &Text,

@@ -38,6 +38,7 @@ pub(crate) use entries::LIMITS;
 pub use entries::MAX_TASKS;
 pub use record::{incomplete, unknown};
 pub use spmv::product;
+pub use training::{Measured, Measurement, measurement};
 
 use entries::{content_lines, fields, is_comment, line_of};
 

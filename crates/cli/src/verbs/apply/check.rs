@@ -98,11 +98,7 @@ pub fn run(
     } else {
         write(&checked, out)?;
     }
-    Ok(if checked.holds() {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(Answer::of(checked.holds()))
 }
 
 fn write(checked: &Checked, out: &mut Output) -> Result<()> {

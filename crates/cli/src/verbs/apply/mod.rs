@@ -5,7 +5,7 @@ mod check;
 use crate::args::{launchers, read_machine};
 use crate::output::{Answer, Output};
 use anyhow::Result;
-use hopbyte_apply::{Launch, Launcher, Prepared, Refusal, write_atomic};
+use hopbyte_apply::{Job, Launch, Launcher, Prepared, Refusal, write_atomic};
 use hopbyte_job::{Document, shell_word};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -50,14 +50,18 @@ pub fn run(args: &ApplyArgs, out: &mut Output) -> Result<Answer> {
     if let Some(fabric) = &args.fabric {
         saved.machine.fabric.clone_from(fabric);
     }
-    let fabric = read_machine(&saved.machine, out)?.fabric;
-    let (allocation, placement) = saved.placed(&fabric)?;
+    let machine = read_machine(&saved.machine, out)?;
+    let (allocation, placement) = saved.placed(&machine.fabric)?;
     let launch = Launch {
-        fabric: &fabric,
+        fabric: &machine.fabric,
         allocation: &allocation,
         placement: &placement,
         mpich: args.check.mpich(),
         cores: saved.cores(),
+        job: Some(Job {
+            traffic: &saved.traffic.source,
+            routing: &machine.routing,
+        }),
     };
     let checks = args.check.check || args.check.ran.is_some();
     match args.emit {

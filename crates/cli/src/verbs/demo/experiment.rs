@@ -72,11 +72,7 @@ pub fn run(args: &LabArgs, folder: &Path, seed: u64, out: &mut Output) -> Result
     } else {
         write(&record, out)?;
     }
-    Ok(if record.holds() {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(Answer::of(record.holds()))
 }
 
 /// The result of the experiment in text.

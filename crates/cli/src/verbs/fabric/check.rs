@@ -91,11 +91,7 @@ pub fn run(args: &CheckArgs, out: &mut Output) -> Result<Answer> {
     } else {
         write(&report, machine.fabric.source(), out)?;
     }
-    Ok(if report.sound {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(Answer::of(report.sound))
 }
 
 fn write(report: &CheckReport, source: &str, out: &mut Output) -> Result<()> {
@@ -197,5 +193,5 @@ fn each_link(fabric: &Fabric, routing: &Routing, out: &mut Output) -> Result<Ans
             count(broken)
         ))?;
     }
-    Ok(if broken == 0 { Answer::Yes } else { Answer::No })
+    Ok(Answer::of(broken == 0))
 }

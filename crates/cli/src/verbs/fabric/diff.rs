@@ -68,7 +68,7 @@ pub fn run(args: &DiffArgs, out: &mut Output) -> Result<Answer> {
     } else {
         write(&diff, args.top, out)?;
     }
-    Ok(if same { Answer::Yes } else { Answer::No })
+    Ok(Answer::of(same))
 }
 
 fn write(report: &Diff, top: usize, out: &mut Output) -> Result<()> {

@@ -82,11 +82,7 @@ pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
     } else {
         write(&pair, out)?;
     }
-    Ok(if pair.unroutable.is_empty() {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(Answer::of(pair.unroutable.is_empty()))
 }
 
 fn steps(

@@ -72,7 +72,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
                 lab.name,
                 count(streams)
             ));
-            Ok(if streams > 0 { Answer::Yes } else { Answer::No })
+            Ok(Answer::of(streams > 0))
         }
         Verb::List(_) => list(&lab, out),
         Verb::Send(args) => {

@@ -150,7 +150,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
                 args.name,
                 count(places)
             ));
-            Ok(if places > 0 { Answer::Yes } else { Answer::No })
+            Ok(Answer::of(places > 0))
         }
         Verb::Run(args) => run_inside(args),
         Verb::Degrade(args) => degrade(args, out),

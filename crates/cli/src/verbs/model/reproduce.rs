@@ -38,7 +38,9 @@ pub fn run(args: &ReproduceArgs, out: &mut Output) -> Result<Answer> {
                 .with_context(|| format!("row {}", row.id))?;
             verdicts.extend(found.into_iter().filter(|v| args.wants_claim(v)));
             if let Some(folder) = &args.figures
-                && let Some(figure) = row.figure().with_context(|| format!("row {}", row.id))?
+                && let Some(figure) = row
+                    .figure(&TOOLS)
+                    .with_context(|| format!("row {}", row.id))?
             {
                 draw(folder, &row, &figure, out)?;
             }
@@ -60,11 +62,7 @@ pub fn run(args: &ReproduceArgs, out: &mut Output) -> Result<Answer> {
         write(&verdicts, out)?;
     }
     let broken = |v: &Verdict| v.kind == Kind::Exact && v.holds == Some(false);
-    Ok(if verdicts.iter().any(broken) {
-        Answer::No
-    } else {
-        Answer::Yes
-    })
+    Ok(Answer::of(!verdicts.iter().any(broken)))
 }
 
 /// The last JSON line.

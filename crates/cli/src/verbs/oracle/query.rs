@@ -118,7 +118,7 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
     } else {
         write(query, answers, out)?;
     }
-    Ok(if complete { Answer::Yes } else { Answer::No })
+    Ok(Answer::of(complete))
 }
 
 /// Most expensive first.

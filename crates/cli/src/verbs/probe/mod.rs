@@ -204,5 +204,5 @@ fn analyse(
         let text = probe_text(&record, out.colour());
         out.text(&text)?;
     }
-    Ok(if slow { Answer::No } else { Answer::Yes })
+    Ok(Answer::of(!slow))
 }

@@ -28,7 +28,7 @@ pub(in super::super) fn is(text: &Text) -> bool {
 }
 
 #[derive(Deserialize)]
-struct Measured {
+struct LogRow {
     header: Option<Header>,
     metadata: Option<Metadata>,
     coll_perf: Option<Collected>,
@@ -57,6 +57,7 @@ struct Collected {
     coll_algo: Option<String>,
     coll_sn: Option<u64>,
     coll_msg_size_bytes: u64,
+    coll_busbw_gbs: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -82,7 +83,15 @@ struct Communicator {
     messages: BTreeMap<(u32, String, u32, u64), u64>,
     /// Lowest and highest number of a rank's collective calls, and their count.
     numbers: BTreeMap<u32, (u64, u64, u64)>,
+    /// Bus bandwidths by kind, algorithm and size, if they are asked for.
+    speeds: BTreeMap<(String, String, u64), Vec<f32>>,
 }
+
+/// Communicators with the job's ranks of their members.
+type Members<'a> = Vec<(&'a Communicator, Vec<u32>)>;
+
+/// Operation, algorithm, bytes and ranks of calls.
+type Kind<'a> = (Collective, &'a str, u64, u32);
 
 /// All logs of a job.
 #[derive(Default)]
@@ -91,6 +100,56 @@ struct Logs {
     /// Algorithms of each collective.
     algorithms: BTreeMap<Collective, BTreeSet<String>>,
     dropped: u64,
+    /// Whether bus bandwidths are kept.
+    speeds: bool,
+}
+
+/// Collective calls of one kind and size in the communicators that make them, as NCCL's Inspector measured them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// The operation.
+    pub collective: Collective,
+    /// NCCL's algorithm (`RING`, `TREE`, `NVLS_TREE`), if the logs have it.
+    pub algorithm: Option<String>,
+    /// Size of the call as the expander takes it: the vector, or the block of a rank.
+    pub bytes: u64,
+    /// Ranks of the job in each communicator.
+    pub groups: Vec<Vec<u32>>,
+    /// Measurements of all ranks.
+    pub calls: usize,
+    /// Their median bus bandwidth, bytes per second.
+    pub bus_bytes_per_s: f64,
+}
+
+/// What NCCL's Inspector measured in a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measurement {
+    /// Host of every rank of the job; `None` for ranks without a log.
+    pub hosts: Vec<Option<String>>,
+    /// By collective, algorithm, size and number of ranks.
+    pub collectives: Vec<Measured>,
+    /// Calls without a bus bandwidth, of unknown kinds, or of communicators whose ranks are not known.
+    pub left_out: usize,
+}
+
+/// Reads the measurements of a job's logs: a file, a folder or a pattern.
+///
+/// # Errors
+/// Files that are no such logs.
+pub fn measurement(path: &str) -> Result<Measurement, ObserveError> {
+    let mut logs = Logs {
+        speeds: true,
+        ..Logs::default()
+    };
+    for text in super::super::files::Files::open(path)? {
+        let text = text?;
+        if !is(&text) {
+            let expected = "logs of NCCL's Inspector (JSON lines with header and metadata)";
+            return Err(text.error("another format", expected).into());
+        }
+        logs.file(&text)?;
+    }
+    logs.measured(path)
 }
 
 pub(in super::super) fn read(
@@ -123,7 +182,7 @@ impl Logs {
     fn file(&mut self, text: &Text) -> Result<(), ObserveError> {
         let mut of: Option<(Header, Metadata)> = None;
         for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
-            let row: Measured = serde_json::from_slice(line.trimmed()).map_err(|e| {
+            let row: LogRow = serde_json::from_slice(line.trimmed()).map_err(|e| {
                 let error = text.error(e.to_string(), "a line of NCCL's Inspector");
                 let hint = "the last line of a running job may be cut: copy the file again";
                 error.at(line.number).hint(hint)
@@ -156,6 +215,18 @@ impl Logs {
             comm.processes.entry(header.rank).or_insert(own);
             if let Some(call) = row.coll_perf {
                 comm.call(header.rank, &call);
+                if self.speeds {
+                    let key = (
+                        call.coll.clone(),
+                        call.coll_algo.clone().unwrap_or_default(),
+                        call.coll_msg_size_bytes,
+                    );
+                    let speed = call.coll_busbw_gbs.filter(|s| s.is_finite() && *s > 0.0);
+                    comm.speeds
+                        .entry(key)
+                        .or_default()
+                        .push(speed.unwrap_or(0.0) as f32);
+                }
                 if let (Some(Operation::Collective(kind)), Some(name)) =
                     (operation(&call.coll), call.coll_algo)
                 {
@@ -175,9 +246,8 @@ impl Logs {
         Ok(())
     }
 
-    /// The calls with the ranks of the job.
-    fn job(self, source: &str) -> Result<Job, ObserveError> {
-        let mut job = Job::default();
+    /// The largest communicator, whose ranks are those of the job, and the ranks of the job in each.
+    fn world(&self, source: &str) -> Result<(&Communicator, Members<'_>), ObserveError> {
         let world = self
             .communicators
             .values()
@@ -186,17 +256,14 @@ impl Logs {
             let found = "no communicator";
             return Err(hopbyte_fabric::InputError::new(source, found, "logs of a job").into());
         };
-        job.size = world.size as usize;
         let mut rank_of: BTreeMap<&Process, Option<u32>> = BTreeMap::new();
         for (&rank, process) in &world.processes {
-            job.file(rank);
             let known = rank_of.entry(process).or_insert(Some(rank));
             if *known != Some(rank) {
                 *known = None; // several GPUs of one process
             }
         }
-        let widest = world.size;
-        for comm in self.communicators.values() {
+        let members = self.communicators.values().map(|comm| {
             let all = std::ptr::eq(comm, world);
             let members: Vec<u32> = (0..comm.size)
                 .map(|rank| match comm.processes.get(&rank) {
@@ -205,6 +272,67 @@ impl Logs {
                     None => OUTSIDE,
                 })
                 .collect();
+            (comm, members)
+        });
+        Ok((world, members.collect()))
+    }
+
+    /// The measured bus bandwidths.
+    fn measured(self, source: &str) -> Result<Measurement, ObserveError> {
+        let (world, all) = self.world(source)?;
+        let host = |rank: u32| world.processes.get(&rank).map(|p| p.0.clone());
+        let mut found = Measurement {
+            hosts: (0..world.size).map(host).collect(),
+            ..Measurement::default()
+        };
+        let mut kinds: BTreeMap<Kind<'_>, (Vec<Vec<u32>>, Vec<f32>)> = BTreeMap::new();
+        for (comm, members) in all {
+            for ((name, algorithm, bytes), speeds) in &comm.speeds {
+                let kind = match operation(name) {
+                    Some(Operation::Collective(kind)) if !members.contains(&OUTSIDE) => kind,
+                    _ => {
+                        found.left_out += speeds.len();
+                        continue;
+                    }
+                };
+                let known = speeds.iter().copied().filter(|&s| s > 0.0);
+                found.left_out += speeds.len() - known.clone().count();
+                let own = kinds
+                    .entry((kind, algorithm.as_str(), *bytes, comm.size))
+                    .or_default();
+                own.1.extend(known);
+                own.0.push(members.clone());
+            }
+        }
+        for ((collective, algorithm, bytes, _), (groups, mut speeds)) in kinds {
+            let calls = speeds.len();
+            if calls == 0 {
+                continue;
+            }
+            speeds.sort_unstable_by(f32::total_cmp);
+            let median = f64::from(speeds[(calls - 1) / 2]).midpoint(f64::from(speeds[calls / 2]));
+            found.collectives.push(Measured {
+                collective,
+                algorithm: Some(algorithm.to_owned()).filter(|a| !a.is_empty()),
+                bytes,
+                groups,
+                calls,
+                bus_bytes_per_s: median * 1e9,
+            });
+        }
+        Ok(found)
+    }
+
+    /// The calls with the ranks of the job.
+    fn job(self, source: &str) -> Result<Job, ObserveError> {
+        let mut job = Job::default();
+        let (world, all) = self.world(source)?;
+        job.size = world.size as usize;
+        for &rank in world.processes.keys() {
+            job.file(rank);
+        }
+        let widest = world.size;
+        for (comm, members) in all {
             comm.add(&members, &mut job);
         }
         let gaps: u64 = self.communicators.values().map(Communicator::gaps).sum();

@@ -13,6 +13,7 @@ mod names;
 mod pickle;
 
 pub(super) use flight::{is as is_flight, read as flight};
+pub use inspector::{Measured, Measurement, measurement};
 pub(super) use inspector::{is as is_inspector, read as inspector};
 pub(super) use kineto::{is as is_kineto, read as kineto};
 

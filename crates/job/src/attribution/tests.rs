@@ -1,0 +1,197 @@
+use super::*;
+use hopbyte_fabric::spec;
+use hopbyte_observe::counters::jobs as read;
+use hopbyte_observe::text::{Limits, Text};
+
+fn jobs(fabric: &Fabric, csv: &str) -> Jobs {
+    let text = Text::from_bytes("jobs.csv", csv.as_bytes(), Limits::TEXT).unwrap();
+    read(&text, fabric, None).unwrap()
+}
+
+/// Counters of given transfers.
+fn state(fabric: &Fabric, routing: &Routing, transfers: &[(&str, &str, f64)]) -> LinkState {
+    let mut state = LinkState::unknown(fabric);
+    for link in fabric.link_ids() {
+        state.received_bytes.set(link, Some(0.0));
+        state.coverage[link.index()] = 1.0;
+    }
+    for (from, to, bytes) in transfers {
+        let node = |name| fabric.find_node(name).unwrap();
+        let mut route = Vec::new();
+        routing
+            .route(fabric, node(from), node(to), &mut route)
+            .unwrap();
+        for link in route {
+            let before = state.received_bytes.get(link).unwrap();
+            state.received_bytes.set(link, Some(before + bytes));
+        }
+    }
+    state
+}
+
+#[test]
+fn a_link_belongs_to_the_jobs_whose_routes_cross_it() {
+    let m = spec::machine("mesh:6").unwrap();
+    let (f, r) = (&m.fabric, &m.routing);
+    // Job a sends from one end to the other, through the routers of job b.
+    let jobs = jobs(f, "job,node\na,n0\na,n5\nb,n2\nb,n3\n");
+    let transfers = [("n0", "n5", 9e9), ("n2", "n3", 1e9), ("n3", "n2", 2e9)];
+    let state = state(f, r, &transfers);
+    let all = Attribution::of(f, r, &state, &jobs);
+    let link = f.find_link("r2 X+").unwrap();
+    let of = all.link(link, state.received_bytes.get(link));
+    let rows: Vec<_> = of
+        .jobs
+        .iter()
+        .map(|j| (j.job.as_str(), j.bytes, j.least_bytes, j.most_bytes))
+        .collect();
+    assert_eq!(rows, [("a", 9e9, 9e9, 9e9), ("b", 1e9, 1e9, 1e9)]);
+    assert_eq!(of.unexplained_bytes, Some(0.0));
+    let first = f.find_link("r0 X+").unwrap();
+    assert_eq!(all.crossing(first), ["a"]);
+    // Bytes that no listed job sent are named as the rest.
+    let more = all.link(link, Some(12e9));
+    assert_eq!(more.unexplained_bytes, Some(2e9));
+    assert_eq!((all.unread, all.unroutable), (0, 0));
+}
+
+/// The interval holds the truth for random traffic, and the estimates name at least nine tenths of hot links' bytes.
+#[test]
+fn intervals_hold_and_hot_links_are_attributed() {
+    let m = spec::machine("torus:4x4:nodes=2").unwrap();
+    let (f, r) = (&m.fabric, &m.routing);
+    let mut random = hopbyte_fabric::random::Random::new(5);
+    for _ in 0..20 {
+        let mut nodes: Vec<NodeId> = f.node_ids().collect();
+        random.shuffle(&mut nodes);
+        let name = |n: NodeId| f.node(n).name.clone();
+        let mut csv = String::from("job,node\n");
+        for (i, &node) in nodes.iter().enumerate() {
+            csv.push_str(&format!("{},{}{}", i / 8, name(node), char::from(10)));
+        }
+        let jobs = jobs(f, &csv);
+        let mut transfers: Vec<(usize, NodeId, NodeId, f64)> = Vec::new();
+        for (i, &from) in nodes.iter().enumerate() {
+            let members = &nodes[i / 8 * 8..i / 8 * 8 + 8];
+            for &to in members.iter().filter(|&&to| to != from) {
+                transfers.push((
+                    i / 8,
+                    from,
+                    to,
+                    (1.0 + random.unit()) * [1e9, 1e8, 1e6, 1e9][i / 8],
+                ));
+            }
+        }
+        let names: Vec<(String, String, f64)> = transfers
+            .iter()
+            .map(|t| (name(t.1), name(t.2), t.3))
+            .collect();
+        let named: Vec<(&str, &str, f64)> = names
+            .iter()
+            .map(|(a, b, c)| (a.as_str(), b.as_str(), *c))
+            .collect();
+        let state = state(f, r, &named);
+        let all = Attribution::of(f, r, &state, &jobs);
+        let mut truth = vec![[0.0f64; 4]; f.links().len()];
+        for &(job, from, to, bytes) in &transfers {
+            let mut route = Vec::new();
+            r.route(f, from, to, &mut route).unwrap();
+            route.iter().for_each(|l| truth[l.index()][job] += bytes);
+        }
+        let hottest = truth
+            .iter()
+            .map(|t| t.iter().sum::<f64>())
+            .fold(0.0, f64::max);
+        let (mut right, mut total) = (0.0, 0.0);
+        for link in f.link_ids() {
+            let carried = state.received_bytes.get(link).unwrap();
+            let of = all.link(link, Some(carried));
+            for row in &of.jobs {
+                let position = jobs.ids().iter().position(|id| *id == row.job).unwrap();
+                let number: usize = jobs.ids()[position].parse().unwrap();
+                let exact = truth[link.index()][number];
+                let slack = 1e-6 * carried + 1.0;
+                assert!(
+                    row.least_bytes <= exact + slack && exact <= row.most_bytes + slack,
+                    "{row:?} {exact}"
+                );
+                if carried > 0.5 * hottest {
+                    right += row.bytes.min(exact);
+                }
+            }
+            if carried > 0.5 * hottest {
+                total += carried;
+            }
+        }
+        assert!(right > 0.9 * total, "{right} of {total}");
+    }
+}
+
+/// Nodes of a router treated together give what the pairs give one by one, on every kind of routing.
+#[test]
+fn nodes_of_a_router_together_equal_single_pairs() {
+    let specs = [
+        "gemini:3x2x2",
+        "aries:2x1x4",
+        "dragonfly:4x3:nodes=3",
+        "fattree:down=4x4,up=1x2",
+        "torus:4x3:nodes=3",
+    ];
+    for spec in specs {
+        let m = spec::machine(spec).unwrap();
+        let (f, r) = (&m.fabric, &m.routing);
+        let mut random = hopbyte_fabric::random::Random::new(7);
+        let flows: Vec<Flow> = f
+            .node_ids()
+            .filter(|n| n.0 % 5 != 1)
+            .map(|node| {
+                let [sent, received] = [random.unit(), random.unit()];
+                Flow {
+                    node,
+                    sent,
+                    received,
+                    most_sent: 2.0 * sent,
+                    most_received: 2.0 * received,
+                }
+            })
+            .collect();
+        let mut all = Attribution {
+            flows: Vec::new(),
+            factors: Vec::new(),
+            loads: Vec::new(),
+            ids: Vec::new(),
+            outside: 0.0,
+            unread: 0,
+            unroutable: 0,
+            unfitted: false,
+        };
+        let load = all.load(f, r, &flows, 0);
+        let total: f64 = flows.iter().map(|f| f.received).sum();
+        let count = f.links().len();
+        let mut expected = [vec![0.0; count], vec![0.0; count], vec![0.0; count]];
+        let mut seen = BTreeSet::new();
+        for from in &flows {
+            for to in flows.iter().filter(|to| to.node != from.node) {
+                let mut shares = Vec::new();
+                r.shares(f, from.node, to.node, &mut shares).unwrap();
+                for (link, share) in shares {
+                    let at = link.index();
+                    let part = from.sent * to.received / (total - from.received);
+                    expected[0][at] += part * share;
+                    if seen.insert((at, from.node, true)) {
+                        expected[1][at] += from.most_sent;
+                    }
+                    if seen.insert((at, to.node, false)) {
+                        expected[2][at] += to.most_received;
+                    }
+                }
+            }
+        }
+        let found = [load.estimate, load.sent, load.received];
+        for (found, expected) in found.iter().zip(&expected) {
+            for (a, b) in found.iter().zip(expected) {
+                assert!((a - b).abs() < 1e-9 * (1.0 + b), "{spec}: {a} {b}");
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! `ethtool -S`: statistics of one interface by its driver's names, alone or of many nodes through `pdsh`.
+//!
+//! ```text
+//! n01: NIC statistics:
+//! n01:      rx_bytes_phy: 2195783498134
+//! n01:      rx_prio3_pause_duration: 1720
+//! ```
+//!
+//! Drivers name the counters of the port differently, and many have others of their software beside them, so that a
+//! driver is recognised by one of its names. Durations of pauses are microseconds: a pause that the interface received
+//! stopped its departures, one that it sent stopped its arrivals. Priorities pause independently, so the longest counts.
+
+use super::delta::{Behaviour, Moment};
+use super::names;
+use super::reading::{Combine, Layout, Port, Reading};
+use crate::text::{Line, Text, decimal, lossy};
+use hopbyte_fabric::{InputError, LeftOut, Quantity};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// Names of a driver's counters of the port.
+struct Driver {
+    /// Whether a name is only this driver's.
+    marker: &'static str,
+    /// The driver's name, and the kernel's for an interface.
+    counters: &'static [(&'static str, &'static str)],
+    /// Durations of received and sent pauses: text before and behind the priority.
+    pauses: &'static [(&'static str, &'static str, Quantity)],
+}
+
+const RECEIVED: Quantity = Quantity::CreditStallNs;
+const SENT: Quantity = Quantity::InputStallNs;
+
+/// Drivers, the most specific first; the last has the kernel's own names, which most older drivers (i40e, ixgbe, mlx4, e1000e)
+/// print before any others, so that a list that was cut is not taken for another driver's.
+const DRIVERS: [Driver; 7] = [
+    // mlx5: https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html
+    Driver {
+        marker: "rx_bytes_phy",
+        counters: &[
+            ("rx_bytes_phy", "rx_bytes"),
+            ("tx_bytes_phy", "tx_bytes"),
+            ("rx_packets_phy", "rx_packets"),
+            ("tx_packets_phy", "tx_packets"),
+            ("rx_crc_errors_phy", "rx_errors"),
+            ("rx_discards_phy", "rx_dropped"),
+            ("tx_errors_phy", "tx_errors"),
+            ("tx_discards_phy", "tx_dropped"),
+        ],
+        pauses: &[
+            ("rx_prio", "_pause_duration", RECEIVED),
+            ("rx_global_pause_duration", "", RECEIVED),
+            ("tx_prio", "_pause_duration", SENT),
+            ("tx_global_pause_duration", "", SENT),
+        ],
+    },
+    // ice
+    Driver {
+        marker: "rx_bytes.nic",
+        counters: &[
+            ("rx_bytes.nic", "rx_bytes"),
+            ("tx_bytes.nic", "tx_bytes"),
+            ("rx_crc_errors.nic", "rx_errors"),
+            ("rx_dropped.nic", "rx_dropped"),
+            ("tx_errors.nic", "tx_errors"),
+            ("tx_dropped_link_down.nic", "tx_dropped"),
+        ],
+        pauses: &[],
+    },
+    // bnxt_en
+    Driver {
+        marker: "rx_total_frames",
+        counters: &[
+            ("rx_bytes", "rx_bytes"),
+            ("tx_bytes", "tx_bytes"),
+            ("rx_total_frames", "rx_packets"),
+            ("tx_total_frames", "tx_packets"),
+            ("rx_stat_err", "rx_errors"),
+            ("rx_stat_discard", "rx_dropped"),
+            ("tx_stat_error", "tx_errors"),
+            ("tx_stat_discard", "tx_dropped"),
+        ],
+        pauses: &[
+            ("pfc_pri", "_rx_duration_us", RECEIVED),
+            ("pfc_pri", "_tx_duration_us", SENT),
+        ],
+    },
+    // bnx2, bnx2x
+    Driver {
+        marker: "rx_error_bytes",
+        counters: &[
+            ("rx_bytes", "rx_bytes"),
+            ("tx_bytes", "tx_bytes"),
+            ("rx_crc_errors", "rx_errors"),
+            ("rx_discards", "rx_dropped"),
+        ],
+        pauses: &[],
+    },
+    // tg3
+    Driver {
+        marker: "rx_octets",
+        counters: &[
+            ("rx_octets", "rx_bytes"),
+            ("tx_octets", "tx_bytes"),
+            ("rx_errors", "rx_errors"),
+            ("rx_discards", "rx_dropped"),
+            ("tx_errors", "tx_errors"),
+            ("tx_discards", "tx_dropped"),
+        ],
+        pauses: &[],
+    },
+    // sfc
+    Driver {
+        marker: "port_rx_bytes",
+        counters: &[
+            ("port_rx_bytes", "rx_bytes"),
+            ("port_tx_bytes", "tx_bytes"),
+            ("port_rx_packets", "rx_packets"),
+            ("port_tx_packets", "tx_packets"),
+            ("port_rx_bad", "rx_errors"),
+            ("port_rx_overflow", "rx_dropped"),
+        ],
+        pauses: &[],
+    },
+    Driver {
+        marker: "rx_errors",
+        counters: &[
+            ("rx_bytes", "rx_bytes"),
+            ("tx_bytes", "tx_bytes"),
+            ("rx_packets", "rx_packets"),
+            ("tx_packets", "tx_packets"),
+            ("rx_errors", "rx_errors"),
+            ("rx_dropped", "rx_dropped"),
+            ("tx_errors", "tx_errors"),
+            ("tx_dropped", "tx_dropped"),
+        ],
+        pauses: &[],
+    },
+];
+
+/// First line of each interface.
+const HEADING: &[u8] = b"NIC statistics:";
+
+/// Reason for statistics that are left out.
+const OTHER: &str = "statistic that belongs to no link";
+/// Reason for pauses that are left out.
+const CUT: &str = "duration of a pause at the end of the list, where others may be missing";
+
+/// Whether a line is a heading.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    line.ends_with(HEADING)
+}
+
+/// One reading of the interface of each node.
+pub(super) fn readings(
+    text: &Text,
+    node: Option<&str>,
+    left_out: &mut LeftOut,
+) -> Result<Vec<Reading>, InputError> {
+    let mut lists: BTreeMap<String, Statistics<'_>> = BTreeMap::new();
+    for line in text.lines() {
+        let content = lossy(line.trimmed()).into_owned();
+        if let Some(start) = content.strip_suffix("NIC statistics:") {
+            let prefix = start.trim_end().trim_end_matches(':').to_owned();
+            if lists.contains_key(&prefix) {
+                let error = text.error_at(line, "one interface of every node");
+                return Err(error.hint("give a file for each interface and moment"));
+            }
+            lists.insert(prefix, Statistics::default());
+            continue;
+        }
+        let (prefix, rest) = match content.split_once(": ") {
+            Some((first, rest)) if lists.contains_key(first) => (first, rest.trim_start()),
+            _ => ("", content.as_str()),
+        };
+        if let (Some(list), Some((name, value))) = (lists.get_mut(prefix), rest.rsplit_once(':')) {
+            list.take(text, line, name, value.trim())?;
+        }
+    }
+    let read = lists.into_iter().map(|(prefix, list)| {
+        let own = Some(prefix.as_str()).filter(|p| !p.is_empty());
+        let name = own.or(node).ok_or_else(|| {
+            text.error("statistics of one interface", "the name of its node")
+                .hint("name it with --counters-of NODE, or print it before each line as pdsh does")
+        })?;
+        list.reading(text, name, left_out)
+    });
+    read.collect()
+}
+
+/// Statistics of an interface in their order, with their lines.
+#[derive(Default)]
+struct Statistics<'a> {
+    values: BTreeMap<String, (Line<'a>, String)>,
+    last: String,
+}
+
+impl<'a> Statistics<'a> {
+    fn take(
+        &mut self,
+        text: &Text,
+        line: Line<'a>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), InputError> {
+        name.clone_into(&mut self.last);
+        let before = self
+            .values
+            .insert(name.to_owned(), (line, value.to_owned()));
+        match before {
+            None => Ok(()),
+            Some(_) => Err(text.error_at(line, "every statistic once")),
+        }
+    }
+
+    fn value(&self, text: &Text, name: &str) -> Result<Option<u64>, InputError> {
+        let Some((line, value)) = self.values.get(name) else {
+            return Ok(None);
+        };
+        let number = decimal(value.as_bytes());
+        let wrong = || text.error_in(*line, value.as_bytes(), "a count");
+        Ok(Some(number.ok_or_else(wrong)?))
+    }
+
+    fn reading(
+        &self,
+        text: &Text,
+        node: &str,
+        left_out: &mut LeftOut,
+    ) -> Result<Reading, InputError> {
+        let driver = DRIVERS.iter().find(|d| self.values.contains_key(d.marker));
+        let Some(driver) = driver else {
+            let markers: Vec<&str> = DRIVERS.iter().map(|d| d.marker).collect();
+            let expected = format!("one of {}", markers.join(", "));
+            let error = text.error("no counter of the port", expected);
+            return Err(error.hint("the counters of this driver are not known; /sys/class/net/INTERFACE/statistics has the kernel's"));
+        };
+        let mut layout = Layout::new(node, "ethtool");
+        let port = Port::Named("ethtool".into());
+        let (mut values, mut used) = (Vec::new(), HashSet::new());
+        for &(name, kernel) in driver.counters {
+            if names::interface(&mut layout, &port, kernel).is_some() {
+                values.push(self.value(text, name)?);
+                used.insert(name);
+            }
+        }
+        let is_pause = |name: &str| name.contains("pause") || name.starts_with("pfc_");
+        for (name, quantity) in self
+            .values
+            .keys()
+            .filter_map(|n| Some((n, driver.pause(n)?)))
+        {
+            if is_pause(&self.last) {
+                left_out.note(CUT, name.as_str());
+                continue;
+            }
+            let counter = layout.counter(&port, name.as_str(), quantity, 1e3);
+            counter.combine = Combine::Max;
+            counter.behaviour = Behaviour {
+                most_per_second: Some(1e6),
+                ..Behaviour::PLAIN
+            };
+            values.push(self.value(text, name)?);
+            used.insert(name);
+        }
+        for name in self.values.keys().filter(|n| !used.contains(n.as_str())) {
+            left_out.note(OTHER, name.as_str());
+        }
+        Ok(Reading::of(Arc::new(layout), Moment::default(), &values))
+    }
+}
+
+impl Driver {
+    /// What a duration of pauses measures.
+    fn pause(&self, name: &str) -> Option<Quantity> {
+        let is_priority = |text: &str| matches!(text.as_bytes(), [] | [b'0'..=b'7']);
+        let mut known = self.pauses.iter();
+        let found = known.find(|(start, end, _)| {
+            let middle = name.strip_prefix(start).and_then(|n| n.strip_suffix(end));
+            middle.is_some_and(is_priority)
+        });
+        found.map(|&(.., quantity)| quantity)
+    }
+}
+
+#[cfg(test)]
+mod tests;

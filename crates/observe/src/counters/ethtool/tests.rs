@@ -1,0 +1,85 @@
+use super::*;
+use crate::text::Limits;
+
+/// A ConnectX adapter through `pdsh`, its interface's own counters first, and a node with another driver.
+const TWO: &str = "n1: NIC statistics:\nn1:      rx_packets: 5\nn1:      rx_bytes: 50\nn2: NIC statistics:\n\
+    n1:      rx_discards_phy: 3\nn1:      rx_bytes_phy: 1000\nn1:      tx_bytes_phy: 2000\nn2:      rx_bytes: 7\n\
+    n1:      rx_prio3_pause_duration: 40\nn1:      rx_prio4_pause_duration: 90\nn1:      tx_prio3_pause_duration: 11\n\
+    n2:      rx_errors: 1\nn1:      rx_prio3_pause_transition: 2\nn1:      ch_events: 9\nn2:      [0]: rx_bytes: 7\n";
+
+fn read(content: &str, node: Option<&str>) -> Result<(Vec<Reading>, Vec<String>), String> {
+    let text = Text::from_bytes("e", content.as_bytes(), Limits::TEXT).unwrap();
+    let mut left_out = LeftOut::default();
+    let found = readings(&text, node, &mut left_out).map_err(|e| e.to_string())?;
+    Ok((found, left_out.sentences().collect()))
+}
+
+fn values(reading: &Reading) -> Vec<(&str, Option<u64>)> {
+    let counters = reading.layout.counters.iter().enumerate();
+    counters
+        .map(|(i, c)| (c.name.as_str(), reading.get(i)))
+        .collect()
+}
+
+#[test]
+fn the_port_s_own_counters_are_read_and_pauses_are_times() {
+    let (found, said) = read(TWO, None).unwrap();
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[0].layout.node, "n1");
+    let of = values(&found[0]);
+    for (name, value) in [
+        ("rx_bytes", Some(1000)),
+        ("tx_bytes", Some(2000)),
+        ("rx_dropped", Some(3)),
+        ("rx_errors", None),
+        ("rx_prio4_pause_duration", Some(90)),
+    ] {
+        assert!(of.contains(&(name, value)), "{name}: {of:?}");
+    }
+    let pauses = |quantity| {
+        let counters = found[0].layout.counters.iter();
+        counters.filter(|c| c.quantity == quantity).count()
+    };
+    assert_eq!((pauses(RECEIVED), pauses(SENT)), (2, 1));
+    assert_eq!(values(&found[1])[0], ("rx_bytes", Some(7)));
+    assert!(said.iter().any(|s| s.contains("ch_events")), "{said:?}");
+}
+
+#[test]
+fn a_list_that_ends_within_the_pauses_has_none() {
+    let at = TWO.find("n2:      rx_errors").unwrap();
+    let cut = TWO[..at].to_owned() + "n2:      rx_errors: 1\n";
+    let (found, said) = read(&cut, None).unwrap();
+    assert!(
+        values(&found[0])
+            .iter()
+            .all(|(name, _)| !name.contains("pause"))
+    );
+    assert!(
+        said.iter().any(|s| s.contains("duration of a pause")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let one = TWO.replace("n1: ", "").replace("n2: ", "");
+    assert!(
+        read(&one, Some("n1"))
+            .unwrap_err()
+            .contains("one interface")
+    );
+    let one = "NIC statistics:\n     rx_bytes: 1\n     rx_errors: 2\n";
+    assert!(read(one, None).unwrap_err().contains("name of its node"));
+    assert_eq!(read(one, Some("n7")).unwrap().0[0].layout.node, "n7");
+    let queues = "NIC statistics:\n     rx_queue_0_bytes: 1\n";
+    assert!(
+        read(queues, Some("n"))
+            .unwrap_err()
+            .contains("rx_bytes_phy")
+    );
+    for bad in ["rx_bytes: -1", "rx_bytes: 1x", "rx_bytes: "] {
+        let bad = format!("NIC statistics:\n     rx_errors: 2\n     {bad}\n");
+        assert!(read(&bad, Some("n")).is_err(), "{bad}");
+    }
+}

@@ -1,0 +1,229 @@
+//! gNMI telemetry as JSON: OpenConfig's counters of interfaces, as `gnmic` prints them (`get`, `subscribe`, `--format event`)
+//! or as a tree of the model.
+//!
+//! ```text
+//! {"source": "leaf1:57400", "timestamp": 1658000000000000000, "updates": [
+//!   {"Path": "interfaces/interface[name=ethernet-1/7]/state/counters",
+//!    "values": {"interfaces/interface/state/counters": {"in-octets": "2195783498134"}}}]}
+//! ```
+//!
+//! All these forms name the interface in a path, a tag or beside the counters, and end in the same leaves. Messages may
+//! carry one leaf each: a reading of an interface ends where one of its leaves comes again.
+
+use super::delta::Moment;
+use super::reading::{Layout, Port, Reading};
+use crate::text::{Text, decimal};
+use hopbyte_fabric::{InputError, LeftOut, Quantity as Q, Side};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use Side::{Arrivals, Departures};
+
+/// Leaves below `interfaces/interface/state/counters`, all of them in the layout of each interface: a sum with a missing
+/// member is missing.
+const LEAVES: [(&str, Q, Side); 8] = [
+    ("in-octets", Q::ReceivedBytes, Arrivals),
+    ("out-octets", Q::SentBytes, Departures),
+    ("in-pkts", Q::ReceivedPackets, Arrivals),
+    ("out-pkts", Q::SentPackets, Departures),
+    ("in-errors", Q::Errors, Arrivals),
+    ("in-discards", Q::Errors, Arrivals),
+    ("out-errors", Q::Errors, Departures),
+    ("out-discards", Q::Errors, Departures),
+];
+
+/// Most bytes of such a text: its tree takes ten times as much memory.
+const LARGEST: usize = 1 << 27;
+
+/// Start of the source of its layouts, of which each has one interface.
+pub(super) const SOURCE: &str = "gnmi ";
+
+/// Reason for leaves that are left out.
+const OTHER: &str = "counter that belongs to no link";
+
+/// Whether a line has one of the leaves.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    let has = |word: &str| memchr::memmem::find(line, word.as_bytes()).is_some();
+    let json = matches!(line.first(), Some(b'{' | b'[' | b'"'));
+    json && (has("in-octets\"") || has("out-octets\""))
+}
+
+/// Where a value stands.
+#[derive(Clone, Default)]
+struct Place {
+    source: Option<String>,
+    interface: Option<String>,
+    time_ns: Option<u64>,
+}
+
+/// Values of an interface until one of them comes again.
+#[derive(Default)]
+struct Open {
+    values: [Option<u64>; LEAVES.len()],
+    time_ns: Option<u64>,
+}
+
+/// Readings of all interfaces in the text, of each in the order of its messages.
+pub(super) fn readings(
+    text: &Text,
+    node: Option<&str>,
+    left_out: &mut LeftOut,
+) -> Result<Vec<Reading>, InputError> {
+    if text.bytes().len() > LARGEST {
+        let found = format!("{} bytes", text.bytes().len());
+        let error = text.error(found, format!("at most {LARGEST} bytes of telemetry"));
+        return Err(error.hint("split the file between two messages"));
+    }
+    let mut scan = Scan {
+        text,
+        node,
+        left_out,
+        open: BTreeMap::new(),
+        readings: Vec::new(),
+    };
+    for message in serde_json::Deserializer::from_slice(text.bytes()).into_iter::<Value>() {
+        let message = message.map_err(|e| {
+            let error = text.error(e.to_string(), "gNMI messages as JSON");
+            error.at(e.line() as u64)
+        })?;
+        scan.walk(&message, &Place::default())?;
+    }
+    let open = std::mem::take(&mut scan.open);
+    for ((source, interface), values) in open {
+        scan.close(&source, &interface, &values);
+    }
+    if scan.readings.is_empty() {
+        let expected = "in-octets and the others below interfaces/interface[name=…]/state/counters";
+        return Err(text.error("no counter of an interface", expected));
+    }
+    Ok(scan.readings)
+}
+
+struct Scan<'a> {
+    text: &'a Text,
+    node: Option<&'a str>,
+    left_out: &'a mut LeftOut,
+    open: BTreeMap<(String, String), Open>,
+    readings: Vec<Reading>,
+}
+
+impl Scan<'_> {
+    /// Values below a value. The depth is bounded by the parser.
+    fn walk(&mut self, value: &Value, place: &Place) -> Result<(), InputError> {
+        match value {
+            Value::Array(items) => items.iter().try_for_each(|v| self.walk(v, place)),
+            Value::Object(fields) => {
+                let place = place.below(fields);
+                for (key, value) in fields {
+                    let place = place.through(key);
+                    let leaf = key.rsplit(['/', ':']).next().unwrap_or_default();
+                    match value {
+                        Value::Array(_) | Value::Object(_) => self.walk(value, &place)?,
+                        _ if place.interface.is_some() => self.leaf(leaf, value, &place)?,
+                        _ => {}
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn leaf(&mut self, leaf: &str, value: &Value, place: &Place) -> Result<(), InputError> {
+        let Some(at) = LEAVES.iter().position(|(name, ..)| *name == leaf) else {
+            if leaf.starts_with("in-") || leaf.starts_with("out-") {
+                self.left_out.note(OTHER, leaf);
+            }
+            return Ok(());
+        };
+        let count = match value {
+            Value::String(digits) => decimal(digits.as_bytes()),
+            other => other.as_u64(),
+        };
+        let wrong = || self.text.error(format!("{leaf} {value}"), "a count");
+        let count = count.ok_or_else(wrong)?;
+        let source = place.source.as_deref().or(self.node).ok_or_else(|| {
+            let error = self
+                .text
+                .error("counters of one switch", "its name, source");
+            error.hint("name it with --counters-of SWITCH")
+        })?;
+        let interface = place.interface.clone().unwrap_or_default();
+        let key = (source.to_owned(), interface);
+        if self.open.get(&key).is_some_and(|o| o.values[at].is_some())
+            && let Some(full) = self.open.remove(&key)
+        {
+            self.close(&key.0, &key.1, &full);
+        }
+        let open = self.open.entry(key).or_default();
+        open.values[at] = Some(count);
+        // The first time: a file that ends earlier has the same.
+        open.time_ns = open.time_ns.or(place.time_ns);
+        Ok(())
+    }
+
+    fn close(&mut self, source: &str, interface: &str, open: &Open) {
+        let mut layout = Layout::new(source, format!("{SOURCE}{interface}"));
+        let port = Port::Named(interface.to_owned());
+        for (name, quantity, side) in LEAVES {
+            layout.counter(&port, name, quantity, 1.0).side = side;
+        }
+        let moment = Moment {
+            time_ns: open.time_ns,
+            ..Moment::default()
+        };
+        let reading = Reading::of(Arc::new(layout), moment, &open.values);
+        self.readings.push(reading);
+    }
+}
+
+impl Place {
+    /// With an object's own fields: source, time, name, path and tags.
+    fn below(&self, fields: &Map<String, Value>) -> Self {
+        let mut place = self.clone();
+        let word = |name: &str| fields.get(name).and_then(Value::as_str);
+        if let Some(source) = word("source").or(word("target")) {
+            place.source = Some(host(source));
+        }
+        if let Some(time) = fields.get("timestamp").and_then(Value::as_u64) {
+            place.time_ns = Some(time);
+        }
+        if let Some(path) = word("Path").or(word("path")).or(word("prefix")) {
+            place = place.through(path);
+        }
+        if let Some(Value::Object(tags)) = fields.get("tags") {
+            let tag = |name: &str| tags.get(name).and_then(Value::as_str);
+            place.source = tag("source").map(host).or(place.source);
+            let name = tag("interface_name").or(tag("name"));
+            place.interface = name.map(str::to_owned).or(place.interface);
+        }
+        // A tree of the model: `name` beside `state`.
+        if let (Some(name), Some(Value::Object(_))) = (word("name"), fields.get("state")) {
+            place.interface = Some(name.to_owned());
+        }
+        place
+    }
+
+    /// With the name of an interface in a path.
+    fn through(&self, path: &str) -> Self {
+        let mut place = self.clone();
+        let name = path.split_once("interface[name=");
+        if let Some((name, _)) = name.and_then(|(_, rest)| rest.split_once(']')) {
+            place.interface = Some(name.to_owned());
+        }
+        place
+    }
+}
+
+/// An address without its port number.
+fn host(source: &str) -> String {
+    let is_port = |p: &str| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit());
+    match source.rsplit_once(':') {
+        Some((host, port)) if is_port(port) => host.trim_matches(['[', ']']).to_owned(),
+        _ => source.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! A table of switch ports: which link an Ethernet switch means by the name of a port.
+//!
+//! ```text
+//! switch,port,peer
+//! leaf1,Ethernet1/7,spine2
+//! leaf1,swp3,node17
+//! ```
+//!
+//! Switches number and name their ports in ways that no rule covers (`Ethernet4` may be the second port), so that counters
+//! of named ports (SNMP, gNMI) need the neighbours that LLDP knows. Several ports to one peer take the parallel links in the
+//! order of their rows.
+
+use super::join::PortMap;
+use crate::text::{Text, cells, lossy};
+use hopbyte_fabric::{End, Fabric, InputError, LeftOut, LinkId};
+use std::collections::HashMap;
+
+/// Reason for rows that are left out.
+const OTHER: &str = "row of a table of ports whose switch, peer or link the fabric lacks";
+
+/// Whether a line is the header.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    let mut header = cells(line);
+    let expected = [&b"switch"[..], b"port", b"peer"];
+    expected
+        .iter()
+        .all(|name| header.next().is_some_and(|c| c.eq_ignore_ascii_case(name)))
+}
+
+/// A row: switch, port, peer.
+pub(super) type Row = [String; 3];
+
+/// All rows below the header; columns behind the third are not used.
+pub(super) fn rows(text: &Text, _: &mut LeftOut) -> Result<Vec<Row>, InputError> {
+    let mut rows = Vec::new();
+    let lines = text.lines().filter(|l| !l.trimmed().is_empty());
+    for line in lines.skip_while(|l| !is_line(l.trimmed())).skip(1) {
+        let cells: Vec<&[u8]> = cells(line.trimmed()).take(3).collect();
+        let row: Result<[&[u8]; 3], _> = cells.try_into();
+        let row = row.map_err(|_| text.error_at(line, "switch,port,peer"))?;
+        rows.push(row.map(|cell| lossy(cell).into_owned()));
+    }
+    Ok(rows)
+}
+
+/// Adds the links of the ports to a map.
+pub(super) fn add(rows: &[Row], fabric: &Fabric, map: &mut PortMap, left_out: &mut LeftOut) {
+    let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
+    for [switch, port, peer] in rows {
+        let links = links(fabric, switch, peer);
+        let before = seen.entry((switch, peer)).or_default();
+        // A fabric may list parallel cables as one link.
+        let link = links.get(*before % links.len().max(1));
+        *before += 1;
+        match link {
+            Some(&link) => {
+                map.insert((switch.clone(), port.clone()), link);
+            }
+            None => left_out.note(OTHER, format!("{switch} {port}")),
+        }
+    }
+}
+
+/// Links from a switch to a peer.
+fn links(fabric: &Fabric, switch: &str, peer: &str) -> Vec<LinkId> {
+    let Ok(router) = fabric.find_router(switch) else {
+        return Vec::new();
+    };
+    // Switches first: the name of a switch with one node also finds the node.
+    if let Ok(other) = fabric.find_router(peer) {
+        let links = fabric.links_from(router).iter().copied();
+        let towards = |l: &LinkId| fabric.link(*l).to == End::Router(other);
+        return links.filter(towards).collect();
+    }
+    let node = fabric.find_node(peer).ok().map(|n| fabric.node(n));
+    let here = node.filter(|n| n.router == router);
+    here.map(|n| n.eject).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;

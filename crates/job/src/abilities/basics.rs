@@ -1,7 +1,7 @@
 //! Properties of an MPI: version, threads, I/O, windows, kinds of memory, the standard ABI.
 
 use super::connect::Attempt;
-use super::{Ability, Checked, answer, version_in};
+use super::{Ability, Checked, version_in};
 use crate::error::Result;
 use crate::record::launch::Flavour;
 use serde::Deserialize;
@@ -104,7 +104,7 @@ impl Checked {
                 "no standard ABI: MPICH from 5, Open MPI from 6",
             ));
         };
-        let basics: Option<Basics> = answer(self.command(2, &Attempt::default(), &program))?;
+        let basics: Option<Basics> = self.answer(self.command(2, &Attempt::default(), &program))?;
         Ok(match basics.and_then(|b| Some((b.abi?, b.library))) {
             Some((version, library)) => {
                 let says = format!("{says} {version} ({library})");

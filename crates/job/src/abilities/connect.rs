@@ -12,7 +12,7 @@ impl Checked {
     pub(super) fn spawn(&self, program: &Path) -> Result<Ability> {
         let mut command = self.command(1, &Attempt::default(), program);
         command.args(["--try", "spawn"]);
-        let tried: Option<Tried> = answer(command)?;
+        let tried: Option<Tried> = self.answer(command)?;
         Ok(match tried {
             Some(t) if t.works => {
                 self.row("spawn", Some(true), "", "MPI_Comm_spawn started a process")
@@ -81,10 +81,11 @@ impl Checked {
         }
         let mut accept = self.command(1, &attempt, program);
         accept.args(["--try", "accept"]).arg(&port);
-        let accepting = std::thread::spawn(move || answer::<Tried>(accept));
+        let patience = self.patience;
+        let accepting = std::thread::spawn(move || answer::<Tried>(accept, patience));
         let mut connect = self.command(1, &attempt, program);
         connect.args(["--try", "connect"]).arg(&port);
-        let connected = answer::<Tried>(connect);
+        let connected = self.answer::<Tried>(connect);
         let accepted = accepting.join();
         drop(server);
         let (Ok(accepted), connected) = (accepted, connected?) else {

@@ -2,7 +2,7 @@
 
 use super::basics::Basics;
 use super::connect::Attempt;
-use super::{Ability, Checked, Folder, Tried, answer, last_line};
+use super::{Ability, Checked, Folder, Tried, last_line};
 use crate::error::{JobError, Result};
 use crate::record::launch::{self, Flavour, Launcher};
 use std::ffi::OsStr;
@@ -47,7 +47,7 @@ impl Checked {
         let folder = Folder::new()?;
         let mut command = self.command(2, &attempt, program);
         command.env("HOPBYTE_RECORD_DIR", &folder.0);
-        let tried: Option<Basics> = answer(command)?;
+        let tried: Option<Basics> = self.answer(command)?;
         let says = match &tried {
             Some(basics) if basics.has_loaded(&path) => {
                 return Ok(self.row(tool, Some(true), &words.join(" "), about));
@@ -84,7 +84,7 @@ impl Checked {
         command
             .args(["--try", "papi"])
             .env("HOPBYTE_RECORD_DIR", &folder.0);
-        let tried: Option<Tried> = answer(command)?;
+        let tried: Option<Tried> = self.answer(command)?;
         let about = "hopbyte's counters as events of PAPI";
         Ok(match tried {
             Some(t) if t.works => {
@@ -154,7 +154,7 @@ impl Checked {
         };
         let mut command = self.command(2, &Attempt::default(), program);
         command.args(["--try", "notify"]);
-        let tried: Option<Tried> = answer(command)?;
+        let tried: Option<Tried> = self.answer(command)?;
         let hosts = match self.kind {
             Launcher::OpenMpi(4) => "; between hosts over TCP only with Open MPI 5 or MPICH 5",
             _ => "",

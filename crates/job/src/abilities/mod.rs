@@ -14,10 +14,16 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Timeout of a trial; the probe ends by itself before it.
+/// Timeout of the first job, which tells how fast this host starts one.
+const FIRST: Duration = Duration::from_secs(60);
+/// Least timeout of a trial; the probe ends by itself before it.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// Time of a trial in units of the first job's: it is a job too, and the slowest is two at once beside a server.
+const SLACK: u32 = 10;
+/// Variable by which the probe is told its own timeout, in seconds.
+const PROBE_SECONDS: &str = "HOPBYTE_ABILITIES_SECONDS";
 /// Launchers that are looked for.
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich"];
 /// Settings under which a check may run more ranks than there are cores, and as root.
@@ -117,6 +123,8 @@ struct Checked {
     flavour: Option<Flavour>,
     program: Option<PathBuf>,
     probes: Option<PathBuf>,
+    /// Timeout of a trial.
+    patience: Duration,
 }
 
 impl Checked {
@@ -130,6 +138,7 @@ impl Checked {
             flavour,
             program: None,
             probes: probes.map(Path::to_owned),
+            patience: FIRST,
         };
         checked.program = flavour.and_then(|f| checked.probe(f));
         Ok(checked)
@@ -172,14 +181,20 @@ impl Checked {
         command.args(["-n", &ranks.to_string()]).arg(program);
         command
             .envs(LENIENT)
-            .envs(attempt.environment.iter().copied());
+            .envs(attempt.environment.iter().copied())
+            .env(PROBE_SECONDS, (self.patience * 2 / 3).as_secs().to_string());
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(Stdio::null());
         command
     }
 
-    fn rows(&self, libraries: Option<&Path>, rows: &mut Vec<Ability>) -> Result<()> {
-        let (Some(flavour), Some(program)) = (self.flavour, &self.program) else {
+    /// The answer of a trial.
+    fn answer<T: for<'a> Deserialize<'a>>(&self, command: Command) -> Result<Option<T>> {
+        answer(command, self.patience)
+    }
+
+    fn rows(&mut self, libraries: Option<&Path>, rows: &mut Vec<Ability>) -> Result<()> {
+        let (Some(flavour), Some(program)) = (self.flavour, self.program.clone()) else {
             let says = match self.flavour {
                 None => "not a launcher of Open MPI or MPICH: nothing can be tried".to_owned(),
                 Some(f) => format!("no probe `abilities` for {}: make -C probes", f.words()),
@@ -187,8 +202,11 @@ impl Checked {
             rows.push(self.row("launch", Some(false), "", says));
             return Ok(());
         };
-        let basics: Option<Basics> = answer(self.command(2, &Attempt::default(), program))?;
-        let Some(basics) = basics else {
+        let program = program.as_path();
+        let start = Instant::now();
+        let basics = self.answer(self.command(2, &Attempt::default(), program))?;
+        self.patience = patience_after(start.elapsed());
+        let Some(basics): Option<Basics> = basics else {
             let says = "a job of two ranks gave no answer: run it by hand, `… -n 2 abilities`";
             rows.push(self.row("launch", Some(false), "", says));
             return Ok(());
@@ -208,6 +226,11 @@ impl Checked {
         rows.push(self.shmem());
         Ok(())
     }
+}
+
+/// Timeout of the trials on a host that took this long for its first job: a loaded host must not look like an MPI that hangs.
+fn patience_after(first: Duration) -> Duration {
+    (first * SLACK).max(PATIENCE)
 }
 
 /// The last line of an error's text, which in MPICH's stacks is the cause.
@@ -256,8 +279,8 @@ impl Drop for Folder {
 }
 
 /// The last line of a command's output that is the probe's; `None` without one.
-fn answer<T: for<'a> Deserialize<'a>>(command: Command) -> Result<Option<T>> {
-    let text = launch::output_for(command, PATIENCE)?;
+fn answer<T: for<'a> Deserialize<'a>>(command: Command, patience: Duration) -> Result<Option<T>> {
+    let text = launch::output_for(command, patience)?;
     let mut lines = text.lines().rev();
     Ok(lines.find_map(|l| serde_json::from_str(l.get(l.find("{\"schema\"")?..)?).ok()))
 }
@@ -286,6 +309,14 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_host_gets_longer_trials() {
+        for (first, trial) in [(0, 15_000), (1_400, 15_000), (8_000, 80_000)] {
+            let found = patience_after(Duration::from_millis(first));
+            assert_eq!(found, Duration::from_millis(trial), "{first}");
+        }
+    }
+
+    #[test]
     fn answers_are_found_among_other_lines() {
         let mut command = Command::new("sh");
         command.args([
@@ -293,12 +324,12 @@ mod tests {
             "echo warning; echo '[0] {\"schema\":\"x\",\"works\":true}'; echo bye",
         ]);
         command.stdout(Stdio::piped());
-        assert!(answer::<Tried>(command).unwrap().unwrap().works);
+        assert!(answer::<Tried>(command, PATIENCE).unwrap().unwrap().works);
         let mut command = Command::new("sh");
         command
             .args(["-c", "echo '{\"schema\"'"])
             .stdout(Stdio::piped());
-        assert!(answer::<Tried>(command).unwrap().is_none());
+        assert!(answer::<Tried>(command, PATIENCE).unwrap().is_none());
     }
 
     #[test]

@@ -6,8 +6,10 @@
 //! (simultaneous multiplicative algebraic reconstruction), which approaches that solution.
 
 /// Most entries of all routes: links of pairs, and sums of their ends.
-const MOST: usize = 1 << 23;
+const MOST: usize = 1 << 21;
+/// Most passes, and most entries of all passes: attribution is part of a live answer each second.
 const PASSES: usize = 200;
+const WORK: usize = 1 << 27;
 /// A pass that changes no pair by more than this ends the fit.
 const STILL: f64 = 1e-3;
 /// Bounds of the factor that a row asks for in a pass.
@@ -73,7 +75,7 @@ impl Fit {
     pub(super) fn factors(&self) -> Vec<f64> {
         let mut factors = vec![1.0; self.pairs()];
         let mut logs = vec![0.0; self.read.len()];
-        for _ in 0..PASSES {
+        for _ in 0..PASSES.min(WORK / self.entries.len().max(1)) {
             let mut put = vec![0.0; self.read.len()];
             for (pair, factor) in factors.iter().enumerate() {
                 let bytes = factor * self.prior[pair];

@@ -131,7 +131,7 @@ const SNMP: &str = "SNMPv2-MIB::sysName.0 = STRING: nid00000\nIF-MIB::ifName.3 =
 
 const GNMI: &str = "{\"source\": \"nid00000:57400\", \"timestamp\": 1658000000000000000, \"updates\": [\n\
     {\"Path\": \"interfaces/interface[name=eth0]/state/counters\", \"values\": {\"interfaces/interface/state/counters\":\n\
-    {\"in-octets\": \"1003976838\", \"out-octets\": \"20039768\", \"in-errors\": 31, \"in-discards\": 17}}}]}\n\
+    {\"in-octets\": \"1003976838\", \"out-octets\": \"20039768\", \"in-errors\": 31, \"in-discards\": 0}}}]}\n\
     {\"source\": \"nid00000:57400\", \"timestamp\": 1658000002000000000, \"updates\": [\n\
     {\"Path\": \"interfaces/interface[name=eth0]/state/counters/in-octets\", \"values\":\n\
     {\"interfaces/interface/state/counters/in-octets\": \"1003979999\"}}]}\n";

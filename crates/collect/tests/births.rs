@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{close, resident_bytes};
 use hopbyte_collect::block::{Cluster, split};
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::gather::{Channel, Gathering, Rules};
@@ -14,22 +17,6 @@ use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
 
 const SECOND: u64 = 1_000_000_000;
-
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-}
-
-/// Closes the open tick and hands its block to a viewer.
-fn close(gathering: &mut Gathering, viewer: &mut (Cluster, Flows)) {
-    let now = gathering.closes_ns();
-    let (_, block) = gathering.close(now);
-    let (entries, _) = split(block).unwrap().unwrap();
-    let (cluster, flows) = viewer;
-    let closing = cluster.read(entries, |cluster, id, _| flows.report(cluster, id));
-    flows.close(&closing.unwrap());
-    gathering.next(now, true);
-}
 
 /// An agent whose interfaces are `lo` and one that is new in every tick.
 #[test]

@@ -7,7 +7,7 @@ mod common;
 #[path = "faults/disk.rs"]
 mod disk;
 
-use common::Collector;
+use common::{Collector, resident_bytes};
 use hopbyte_collect::block::{Cluster, split};
 use hopbyte_collect::bytes::Take;
 use hopbyte_collect::datagram;
@@ -307,11 +307,6 @@ fn an_agent_that_connects_anew_is_heard_there_alone() {
     collector.until("the report", |closings, _| {
         closings.iter().any(|c| c.reported == 1)
     });
-}
-
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
 #[test]

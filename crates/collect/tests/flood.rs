@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_collect::block::{Cluster, split};
+mod common;
+
+use common::{close, resident_bytes};
+use hopbyte_collect::block::Cluster;
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::gather::{Channel, Gathering, Rules};
 use hopbyte_collect::lines::parse;
@@ -10,22 +13,6 @@ use hopbyte_collect::server::Feed;
 use hopbyte_collect::wire::Hello;
 
 const SECOND: u64 = 1_000_000_000;
-
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-}
-
-/// Closes the open tick and hands its block to a viewer.
-fn close(gathering: &mut Gathering, viewer: &mut (Cluster, Flows)) {
-    let now = gathering.closes_ns();
-    let (_, block) = gathering.close(now);
-    let (entries, _) = split(block).unwrap().unwrap();
-    let (cluster, flows) = viewer;
-    let closing = cluster.read(entries, |cluster, id, _| flows.report(cluster, id));
-    flows.close(&closing.unwrap());
-    gathering.next(now, true);
-}
 
 /// Names and ports that lines make up: memory is bounded with what lines hold, agents find room, and a flood costs no
 /// search through all nodes for each of them.

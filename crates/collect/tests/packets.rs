@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Collector;
+use common::{Collector, resident_bytes};
 use hopbyte_collect::block::Closing;
 use hopbyte_collect::datagram;
 use hopbyte_collect::gather::{Channel, Gathering, Rules};
@@ -224,11 +224,6 @@ fn replayed_reports_are_no_sign_of_life() {
     let closings = collector.closings.lock().unwrap();
     let late: usize = closings.iter().map(|c| c.late.len()).sum();
     assert!(late <= 5, "{late} late reports of 5");
-}
-
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
 /// Hellos of so many names, with the answers to their challenges if `answers`; meanwhile the known agent reports.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Collector;
+use common::{Collector, resident_bytes};
 use hopbyte_collect::server::now_ns;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::wire::{
@@ -29,11 +29,6 @@ const AGENTS: usize = 3;
 const COUNTERS: usize = 4096;
 const VIEWERS: usize = 50;
 const TICKS: u64 = 20;
-
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-}
 
 /// An agent whose reports take some hundred kilobytes.
 struct Agent {

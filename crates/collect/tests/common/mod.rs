@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "every test uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use hopbyte_collect::block::Closing;
-use hopbyte_collect::gather::Rules;
+use hopbyte_collect::block::{Closing, Cluster, split};
+use hopbyte_collect::flows::Flows;
+use hopbyte_collect::gather::{Gathering, Rules};
 use hopbyte_collect::server::{Health, Inlet, Server, Setup, Told};
 use hopbyte_collect::store::Store;
 use std::net::SocketAddr;
@@ -113,4 +114,21 @@ impl Drop for Collector {
             let _ = thread.join();
         }
     }
+}
+
+/// Resident memory of this process.
+pub fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Closes the open tick and hands its block to a viewer.
+pub fn close(gathering: &mut Gathering, viewer: &mut (Cluster, Flows)) {
+    let now = gathering.closes_ns();
+    let (_, block) = gathering.close(now);
+    let (entries, _) = split(block).unwrap().unwrap();
+    let (cluster, flows) = viewer;
+    let closing = cluster.read(entries, |cluster, id, _| flows.report(cluster, id));
+    flows.close(&closing.unwrap());
+    gathering.next(now, true);
 }

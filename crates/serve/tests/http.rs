@@ -184,6 +184,8 @@ fn requests_of_foreign_pages_and_without_tokens_are_refused() {
         (String::new(), 401),
         (bearer("guess"), 401),
         (bearer(TOKEN), 200),
+        (bearer(TOKEN).replace("Bearer", "bearer"), 200),
+        (bearer(TOKEN).replace("Bearer", "Basic"), 401),
         (bearer("another-reader-token"), 200),
     ] {
         assert_eq!(get(closed, &headers), status, "{headers}");

@@ -94,8 +94,11 @@ impl Access {
     pub fn admit(&self, head: &Parts) -> Result<Entry, Answer> {
         let host = self.host(head)?;
         origin(head, host, self.is_tls)?;
-        let bearer = text(head, &AUTHORIZATION).and_then(|v| v.strip_prefix("Bearer "));
-        if bearer.is_some_and(|shown| self.knows(shown)) {
+        // Names of schemes are case-insensitive (RFC 9110, 11.1).
+        let shown = text(head, &AUTHORIZATION).and_then(|v| v.split_once(' '));
+        if shown.is_some_and(|(scheme, token)| {
+            scheme.eq_ignore_ascii_case("bearer") && self.knows(token)
+        }) {
             return Ok(Entry::Answer);
         }
         let Some(page) = &self.page else {

@@ -117,11 +117,11 @@ impl Diff {
         let router_in_b: Vec<Option<RouterId>> = a
             .routers()
             .iter()
-            .map(|r| b.find_router(&r.name).ok())
+            .map(|r| b.router_named(&r.name))
             .collect();
         let common: Vec<(NodeId, NodeId)> = a
             .node_ids()
-            .filter_map(|n| Some((n, b.find_node(&a.node(n).name).ok()?)))
+            .filter_map(|n| Some((n, b.node_named(&a.node(n).name)?)))
             .collect();
         let count = common.len() as u64;
         self.pairs_compared = count * count.saturating_sub(1);

@@ -324,37 +324,47 @@ impl Fabric {
 
     /// Finds a router by name, alias (GUID, LID) or coordinates (`3,0,7` or `(3,0,7)`).
     pub fn find_router(&self, text: &str) -> Result<RouterId, FabricError> {
+        self.router_named(text).ok_or_else(|| {
+            self.unknown("router", text, self.routers.iter().map(|r| r.name.as_str()))
+        })
+    }
+
+    /// As [`Fabric::find_router`], for names that may well be unknown: an error costs a comparison with all names.
+    pub fn router_named(&self, text: &str) -> Option<RouterId> {
         let by_guid = || self.router_index.get(&full_guid(text)?);
-        if let Some(&id) = self.router_index.get(text).or_else(by_guid) {
-            return Ok(id);
-        }
-        if let Some(id) = parse_coord(text).and_then(|c| self.router_at(&c)) {
-            return Ok(id);
-        }
-        Err(self.unknown("router", text, self.routers.iter().map(|r| r.name.as_str())))
+        let id = self.router_index.get(text).or_else(by_guid).copied();
+        id.or_else(|| self.router_at(&parse_coord(text)?))
     }
 
     /// Finds a node by name, alias (GUID, LID), host name (if the host has one endpoint), nid (`1234` or `nid01234`),
     /// or the name of a router that has exactly one node.
     pub fn find_node(&self, text: &str) -> Result<NodeId, FabricError> {
+        match self.nodes_called(text)[..] {
+            [one] => Ok(one),
+            [] => Err(self.unknown("node", text, self.nodes.iter().map(|n| n.name.as_str()))),
+            ref many => Err(self.ambiguous(text, many)),
+        }
+    }
+
+    /// As [`Fabric::find_node`], for names that may well be unknown or ambiguous.
+    pub fn node_named(&self, text: &str) -> Option<NodeId> {
+        match self.nodes_called(text)[..] {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
+    fn nodes_called(&self, text: &str) -> Vec<NodeId> {
         let by_guid = || self.node_index.get(&full_guid(text)?);
         if let Some(&id) = self.node_index.get(text).or_else(by_guid) {
-            return Ok(id);
+            return vec![id];
         }
-        let on_host: Vec<NodeId> = self.places_of_host(text);
-        match on_host[..] {
-            [one] => return Ok(one),
-            [] => {}
-            _ => return Err(self.ambiguous(text, &on_host)),
+        let on_host = self.places_of_host(text);
+        if !on_host.is_empty() {
+            return on_host;
         }
-        if let Ok(router) = self.find_router(text) {
-            match *self.nodes_on(router) {
-                [one] => return Ok(one),
-                [] => {}
-                ref many => return Err(self.ambiguous(text, many)),
-            }
-        }
-        Err(self.unknown("node", text, self.nodes.iter().map(|n| n.name.as_str())))
+        let router = self.router_named(text);
+        router.map_or_else(Vec::new, |r| self.nodes_on(r).to_vec())
     }
 
     /// All endpoints of a host.

@@ -64,7 +64,7 @@ pub fn parse<'a>(
             faults.push(Fault::OneWay(link));
         } else if let Some(&link) = names.get(line) {
             faults.push(Fault::Cable(link));
-        } else if let Ok(router) = fabric.find_router(line) {
+        } else if let Some(router) = fabric.router_named(line) {
             faults.push(Fault::Router(router));
         } else if line.split_whitespace().count() > 3 {
             other.push(raw);
@@ -96,7 +96,7 @@ fn log_line(
         .find_map(|word| {
             let (router, tile) = word.rsplit_once('l')?;
             Some((
-                fabric.find_router(router).ok()?,
+                fabric.router_named(router)?,
                 u16::from_str_radix(tile, 8).ok()?,
             ))
         });

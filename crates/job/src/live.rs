@@ -148,7 +148,7 @@ fn node(root: &Path, fabric: &Fabric, options: &CounterOptions) -> Result<String
     let name = options.node.clone().or_else(own).ok_or_else(|| {
         InputError::new(root.display().to_string(), "no host name", expected).hint(hint)
     })?;
-    if fabric.find_router(&name).is_err() && fabric.find_node(&name).is_err() {
+    if fabric.router_named(&name).is_none() && fabric.node_named(&name).is_none() {
         let expected = format!("a node of {}", fabric.source());
         return Err(InputError::new(root.display().to_string(), name, expected)
             .hint(hint)

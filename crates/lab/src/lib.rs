@@ -341,9 +341,9 @@ pub fn links_of(fabric: &Fabric, name: &str, one_way: bool) -> Result<Vec<LinkId
         Err(error) => error,
     };
     // A router's name also finds its only node.
-    let ends = match (fabric.find_router(name), fabric.find_node(name)) {
-        (Ok(router), _) => vec![End::Router(router)],
-        (_, Ok(node)) => vec![End::Node(fabric.inside().map_or(node, |i| i.port_of(node)))],
+    let ends = match (fabric.router_named(name), fabric.node_named(name)) {
+        (Some(router), _) => vec![End::Router(router)],
+        (_, Some(node)) => vec![End::Node(fabric.inside().map_or(node, |i| i.port_of(node)))],
         _ => fabric.find_host(name).into_iter().map(End::Node).collect(),
     };
     if ends.is_empty() {

@@ -67,19 +67,15 @@ pub struct Text {
 impl Text {
     /// Reads a file; gzip and zstd are recognised by content and decompressed.
     pub fn read(path: &Path, limits: Limits) -> Result<Self, ObserveError> {
-        let io = |e| ObserveError::io(path, e);
-        let kind = std::fs::metadata(path).map_err(io)?.file_type();
-        if let Some(found) = refused(path, kind) {
-            let name = path.display().to_string();
-            let error = InputError::new(name, found, "a regular file").of(Class::NotAFile);
-            return Err(error
-                .hint("give a file, or a pipe that is open already: <(command) or /dev/stdin")
-                .into());
-        }
-        let file = open(path).map_err(io)?;
-        let size = file.metadata().map_or(0, |m| m.len());
         let name = path.display().to_string();
-        Self::of_size(name, BufReader::new(file), limits, size)
+        match opened(path).map_err(|e| ObserveError::io(path, e))? {
+            Ok((file, size)) => Self::of_size(name, BufReader::new(file), limits, size),
+            Err(found) => {
+                let error = InputError::new(name, found, "a regular file").of(Class::NotAFile);
+                let hint = "give a file, or a pipe that is open already: <(command) or /dev/stdin";
+                Err(error.hint(hint).into())
+            }
+        }
     }
 
     /// Reads to the end of a stream; `file` is the name in error messages.
@@ -145,6 +141,13 @@ impl Text {
         }
     }
 
+    /// The last line that is not blank, without blanks around it; found from the end.
+    pub fn last(&self) -> &[u8] {
+        let text = self.bytes.trim_ascii_end();
+        let start = memrchr(b'\n', text).map_or(0, |at| at + 1);
+        text[start..].trim_ascii_start()
+    }
+
     /// The whole text as JSON.
     ///
     /// # Errors
@@ -184,23 +187,27 @@ impl Text {
 /// Those of the operating system; [`io::ErrorKind::InvalidInput`] for folders, devices, sockets and named pipes,
 /// which are recognised before they are opened.
 pub fn open(path: &Path) -> io::Result<File> {
+    let (file, _) = opened(path)?.map_err(|found| {
+        let said = format!("found {found}, expected a regular file");
+        io::Error::new(io::ErrorKind::InvalidInput, said)
+    })?;
+    Ok(file)
+}
+
+/// The open file and its size, or the name of a kind that cannot be opened.
+fn opened(path: &Path) -> io::Result<Result<(File, u64), &'static str>> {
     let kind = std::fs::metadata(path)?.file_type();
-    let check = |kind| match refused(path, kind) {
-        None => Ok(()),
-        Some(found) => {
-            let said = format!("found {found}, expected a regular file");
-            Err(io::Error::new(io::ErrorKind::InvalidInput, said))
-        }
-    };
-    check(kind)?;
+    if let Some(found) = refused(path, kind) {
+        return Ok(Err(found));
+    }
     let mut options = File::options();
     if kind.is_file() {
         // A named pipe that took the file's place since then must not block either.
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
     }
     let file = options.read(true).open(path)?;
-    check(file.metadata()?.file_type())?;
-    Ok(file)
+    let of_file = file.metadata()?;
+    Ok(refused(path, of_file.file_type()).map_or(Ok((file, of_file.len())), Err))
 }
 
 /// A short text file in one string, see [`Limits::SMALL`].

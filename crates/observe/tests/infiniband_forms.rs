@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::{content, machine, machine_of, parse, with_routes};
+use crate::common::{content, machine, machine_of, parse, with_routes};
 use hopbyte_fabric::{Fabric, LinkId, NodeId, Reach};
 use hopbyte_observe::Machine;
 use hopbyte_testdata::{own, shared};
@@ -153,24 +151,20 @@ fn lids_from_guid2lid_serve_a_scan_without_lids() {
     let folder = own("infiniband/opensm-torus-5x4x3");
     let reference = machine(&folder.join("ibnetdiscover.out.zst"));
     let scratch = tempfile::tempdir().unwrap();
+    let node = |name: String| reference.fabric.node_named(&name);
+    // Of several GUIDs of an adapter the lowest.
+    let guids: HashMap<NodeId, u64> = (0x20_0001..0x20_0800u64)
+        .rev()
+        .filter_map(|guid| Some((node(format!("0x{guid:016x}"))?, guid)))
+        .collect();
+    assert_eq!(guids.len(), reference.fabric.nodes().len());
     // In OpenSM's form: a line for each port GUID, blank lines between.
-    let lids: String = reference
-        .fabric
-        .nodes()
-        .iter()
-        .map(|n| {
-            let id = reference.fabric.find_node(&n.name).unwrap();
-            let lid = (1..=180)
-                .find(|lid| reference.fabric.find_node(&format!("lid:{lid}")) == Ok(id))
-                .unwrap();
-            let guid = (0x20_0001..0x20_0800u64)
-                .find(|g| reference.fabric.find_node(&format!("0x{g:016x}")) == Ok(id))
-                .unwrap();
-            format!("0x{guid:016x} 0x{lid:04x} 0x{lid:04x}\n\n")
-        })
+    let lids: Vec<String> = (1..=180)
+        .filter_map(|lid| Some((lid, guids[&node(format!("lid:{lid}"))?])))
+        .map(|(lid, guid)| format!("0x{guid:016x} 0x{lid:04x} 0x{lid:04x}\n\n"))
         .collect();
     let path = scratch.path().join("guid2lid");
-    std::fs::write(&path, lids).unwrap();
+    std::fs::write(&path, lids.concat()).unwrap();
     // fdbs have no GUIDs, the input of ibsim no LIDs: only together they give routes.
     let (scan, tables) = (folder.join("torus.net.zst"), folder.join("opensm.fdbs.zst"));
     let without = hopbyte_observe::read_machine(&with_routes(&scan, std::slice::from_ref(&tables)));

@@ -144,7 +144,7 @@ pub(super) fn kept(trace: &str, fabric: &Fabric, ranks: usize) -> Result<(Vec<Ke
         };
         let nodes: Vec<NodeId> = nodes
             .split('|')
-            .filter_map(|n| fabric.find_node(n).ok())
+            .filter_map(|n| fabric.node_named(n))
             .collect();
         match nodes.len() == ranks {
             true => found.push((when.to_owned(), seconds, nodes)),

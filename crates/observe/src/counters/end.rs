@@ -2,7 +2,7 @@
 //! does not have. `1004998996` cut after `1004` is a number too, and a sum over tiles is lower without the last ones.
 
 use super::{link_lines, openmetrics};
-use crate::text::{Line, Text};
+use crate::text::{Text, excerpt};
 use hopbyte_fabric::InputError;
 
 /// How the end of a format is recognised.
@@ -25,28 +25,30 @@ const HINT: &str = "the file was cut, or is being written: read it again when it
 impl End {
     /// Refuses a text whose end is missing.
     pub(super) fn check(self, text: &Text) -> Result<(), InputError> {
-        let Some(last) = last_line(text) else {
-            return Ok(());
+        let last = text.last();
+        let is_missing = |end: &str| {
+            let line = text.lines().filter(|l| !l.trimmed().is_empty()).last();
+            let error = text.error(excerpt(last), end).hint(HINT);
+            Err(line.map_or(error.clone(), |l| error.at(l.number)))
         };
+        let is_eof = self == Self::Eof && openmetrics::has_eof(text);
         // A document ends with its last bracket, OpenMetrics with or without a line end.
         let needs_line_end = match self {
             Self::Row | Self::Document => false,
             Self::Summary => !link_lines::is_document(text),
-            Self::Eof => !openmetrics::has_eof(text),
-            _ => true,
+            Self::Eof => !is_eof,
+            Self::Line => true,
         };
-        if needs_line_end && !is_ended(text) {
-            let expected = "a line end after the last line";
-            return Err(text.error_at(last, expected).hint(HINT));
-        }
-        match self {
-            Self::Summary if !link_lines::is_ended(text, last.trimmed()) => Err(text
-                .error_at(last, "the summary as the last line")
-                .hint(HINT)),
-            Self::Eof if openmetrics::wants_eof(text) && !openmetrics::has_eof(text) => {
-                Err(text.error_at(last, "# EOF as the last line").hint(HINT))
-            }
-            _ => Ok(()),
+        if last.is_empty() {
+            Ok(())
+        } else if needs_line_end && !is_ended(text) {
+            is_missing("a line end after the last line")
+        } else if self == Self::Summary && !link_lines::is_ended(text, last) {
+            is_missing("the summary as the last line")
+        } else if self == Self::Eof && !is_eof && openmetrics::wants_eof(text) {
+            is_missing("# EOF as the last line")
+        } else {
+            Ok(())
         }
     }
 }
@@ -54,9 +56,4 @@ impl End {
 /// Whether the last line has a line end.
 pub(super) fn is_ended(text: &Text) -> bool {
     text.bytes().last().is_none_or(|&b| b == b'\n')
-}
-
-/// The last line that is not blank.
-fn last_line(text: &Text) -> Option<Line<'_>> {
-    text.lines().filter(|l| !l.trimmed().is_empty()).last()
 }

@@ -14,23 +14,23 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn of(fabric: &Fabric, layout: &Layout) -> Self {
-        let node = find_node(fabric, &layout.node);
+        let node = node_of(fabric, &layout.node);
         let router = match &layout.coordinate {
             Some(at) => fabric.router_at(at),
             None => node
                 .map(|n| fabric.node(n).router)
-                .or_else(|| fabric.find_router(&layout.node).ok()),
+                .or_else(|| fabric.router_named(&layout.node)),
         };
         Self { router, node }
     }
 }
 
 /// The node of a layout. LDMS names sets after the daemon, host and port number: `nid00062_60020`.
-fn find_node(fabric: &Fabric, name: &str) -> Option<NodeId> {
-    fabric.find_node(name).ok().or_else(|| {
+fn node_of(fabric: &Fabric, name: &str) -> Option<NodeId> {
+    fabric.node_named(name).or_else(|| {
         let (host, port) = name.rsplit_once('_')?;
         port.parse::<u16>().ok()?;
-        fabric.find_node(host).ok()
+        fabric.node_named(host)
     })
 }
 
@@ -96,13 +96,13 @@ impl Links {
                     return by_guid;
                 }
                 // A fabric without GUIDs may list the switch or the host by name.
-                match fabric.find_router(&first.layout.node) {
-                    Ok(router) => Self::by_port(fabric, router, *port),
-                    Err(_) => place.node.map_or(Self::NONE, at_host),
+                match fabric.router_named(&first.layout.node) {
+                    Some(router) => Self::by_port(fabric, router, *port),
+                    None => place.node.map_or(Self::NONE, at_host),
                 }
             }
             // The name of a switch with one node also finds the node.
-            (Port::Named(_), _) if is_switch(fabric, first) => Self::NONE,
+            _ if is_unlisted(fabric, first, port) => Self::NONE,
             (Port::Named(_), _) => place.node.map_or(Self::NONE, at_host),
             _ => Self::NONE,
         }
@@ -171,7 +171,12 @@ impl Links {
 fn is_switch(fabric: &Fabric, first: &Reading) -> bool {
     let source = first.layout.source.as_str();
     (source == super::snmp::SOURCE || source.starts_with(super::gnmi::SOURCE))
-        && fabric.find_router(&first.layout.node).is_ok()
+        && fabric.router_named(&first.layout.node).is_some()
+}
+
+/// Whether a port has no link because no table of ports says where its cable ends.
+pub(super) fn is_unlisted(fabric: &Fabric, first: &Reading, port: &Port) -> bool {
+    matches!(port, Port::Named(_)) && is_switch(fabric, first)
 }
 
 /// The link that the caller's port map assigns to the port.
@@ -187,10 +192,10 @@ pub(super) fn mapped(first: &Reading, port: &Port, map: &PortMap) -> Option<Link
 fn cabled(fabric: &Fabric, guid: u64, port: u16) -> Links {
     let name = format!("0x{guid:016x}");
     // Switches first: the name of a switch with one node also matches the node.
-    if let Ok(router) = fabric.find_router(&name) {
+    if let Some(router) = fabric.router_named(&name) {
         return Links::by_port(fabric, router, port);
     }
-    let node = fabric.find_node(&name).map(|n| fabric.node(n));
+    let node = fabric.node_named(&name).map(|n| fabric.node(n));
     node.map_or(Links::NONE, |node| Links {
         arrivals: vec![node.eject],
         departures: vec![node.inject],

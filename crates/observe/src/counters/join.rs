@@ -5,7 +5,7 @@
 //! among a node's sources.
 
 use super::delta::increase;
-use super::ends::{Links, Place, shares};
+use super::ends::{Links, Place, is_unlisted, shares};
 use super::gemini;
 use super::reading::{Combine, Counter, Layout, Port, Reading};
 use super::speakers::{Class, Speakers};
@@ -67,6 +67,7 @@ struct Slot {
 const PARTIAL: &str = "quantity of a link of which not every tile was read";
 const BOTH_WAYS: &str =
     "count of lanes is above the fabric's: both directions of the dimension may be counted there";
+const UNLISTED: &str = "port of a switch that no table of ports names (columns switch,port,peer; give it beside the counters)";
 const DOUBLE: &str = "another source of the node counts the same";
 
 /// Per quantity and link: the source that supplies it, and the class of its port.
@@ -260,6 +261,10 @@ impl SourceJoint {
                 // A port without a link whose counters are all zero is not reported as left out.
                 let counted = counters.iter().any(|i| value(i).unwrap_or(0) != 0);
                 joint.unmatched += usize::from(counted);
+                if counted && is_unlisted(fabric, first, port) {
+                    let name = format!("{} {port}", layout.node);
+                    node.left_out.note(UNLISTED, name);
+                }
                 continue;
             }
             joint.matched += usize::from(counters.iter().any(|i| value(i).is_some()));

@@ -46,7 +46,7 @@ pub(crate) fn interface<'a>(
 }
 
 /// Bytes per second of a Mbit/s.
-const MEGABIT: f64 = 1e6 / 8.0;
+pub(super) const MEGABIT: f64 = 1e6 / 8.0;
 
 /// Bytes of the words that InfiniBand ports count in.
 const WORD: f64 = 4.0;

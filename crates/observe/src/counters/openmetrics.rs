@@ -62,6 +62,13 @@ const OURS: [(&str, Quantity, f64); 13] = [
     ("queued_bytes", Quantity::QueuedBytes, 1.0),
 ];
 
+/// Starts of the families of other exporters.
+const EXPORTERS: [&str; 3] = [
+    "node_infiniband_",
+    "node_network_",
+    infiniband_exporters::PREFIX,
+];
+
 /// Reason for samples that are left out.
 const OTHER: &str = "sample that belongs to no link";
 
@@ -77,19 +84,14 @@ pub(super) fn is_line(line: &[u8]) -> bool {
 }
 
 fn is_sample(line: &[u8]) -> bool {
-    let prefixes = [
-        "node_infiniband_",
-        "node_network_",
-        "hopbyte_port_",
-        infiniband_exporters::PREFIX,
-    ];
-    prefixes.iter().any(|p| line.starts_with(p.as_bytes()))
+    let ours = std::iter::once(&"hopbyte_port_");
+    let mut prefixes = EXPORTERS.iter().chain(ours);
+    prefixes.any(|p| line.starts_with(p.as_bytes()))
 }
 
 /// Whether a text ends with `# EOF`.
 pub(super) fn has_eof(text: &Text) -> bool {
-    let last = text.lines().filter(|l| !l.trimmed().is_empty()).last();
-    last.is_some_and(|l| l.trimmed() == b"# EOF")
+    text.last() == b"# EOF"
 }
 
 /// Whether a text is OpenMetrics, which ends with `# EOF`: it has units, names counters without `_total`, or is a
@@ -112,18 +114,14 @@ fn unfinished(text: &Text) -> Option<&'static str> {
     if has_eof(text) {
         return None;
     }
-    let last = text.lines().filter(|l| !l.trimmed().is_empty()).last()?;
-    let words = lossy(last.trimmed()).into_owned();
+    let words = lossy(text.last());
     let name = words
         .strip_prefix("# HELP ")
         .or_else(|| words.strip_prefix("# TYPE "))
         .unwrap_or(&words);
-    let prefixes = [
-        "node_infiniband_",
-        "node_network_",
-        infiniband_exporters::PREFIX,
-    ];
-    let found = prefixes.into_iter().find(|prefix| name.starts_with(prefix));
+    let found = EXPORTERS
+        .into_iter()
+        .find(|prefix| name.starts_with(prefix));
     found.filter(|_| !words.starts_with(infiniband_exporters::LAST))
 }
 

@@ -63,16 +63,16 @@ pub(super) fn add(rows: &[Row], fabric: &Fabric, map: &mut PortMap, left_out: &m
 
 /// Links from a switch to a peer.
 fn links(fabric: &Fabric, switch: &str, peer: &str) -> Vec<LinkId> {
-    let Ok(router) = fabric.find_router(switch) else {
+    let Some(router) = fabric.router_named(switch) else {
         return Vec::new();
     };
     // Switches first: the name of a switch with one node also finds the node.
-    if let Ok(other) = fabric.find_router(peer) {
+    if let Some(other) = fabric.router_named(peer) {
         let links = fabric.links_from(router).iter().copied();
         let towards = |l: &LinkId| fabric.link(*l).to == End::Router(other);
         return links.filter(towards).collect();
     }
-    let node = fabric.find_node(peer).ok().map(|n| fabric.node(n));
+    let node = fabric.node_named(peer).map(|n| fabric.node(n));
     let here = node.filter(|n| n.router == router);
     here.map(|n| n.eject).into_iter().collect()
 }

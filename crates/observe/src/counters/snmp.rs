@@ -11,6 +11,7 @@
 //! of bytes wrap in seconds and are not read.
 
 use super::delta::{Behaviour, Moment};
+use super::names;
 use super::reading::{Layout, Port, Reading};
 use crate::text::{Line, Text, decimal, lossy};
 use hopbyte_fabric::{InputError, LeftOut, Quantity as Q, Side};
@@ -238,12 +239,12 @@ impl Walk {
             }
             let port = Port::Named(name);
             for (column, &(name, _, quantity, side, bits)) in COLUMNS.iter().enumerate() {
-                let megabits = if quantity == Q::Capacity {
-                    1e6 / 8.0
+                let factor = if quantity == Q::Capacity {
+                    names::MEGABIT
                 } else {
                     1.0
                 };
-                let counter = layout.counter(&port, name, quantity, megabits);
+                let counter = layout.counter(&port, name, quantity, factor);
                 counter.side = side;
                 if bits < 64 {
                     counter.behaviour = Behaviour::bits(bits);

@@ -38,7 +38,7 @@ impl Described {
             }
         };
         notes.extend(own.into_iter().map(|n| format!("{}: {n}", text.file())));
-        if fabric.find_router("host1 system").is_ok() {
+        if fabric.router_named("host1 system").is_some() {
             return Err(wrong("several machines", "the file of one host").into());
         }
         let named = |word: &str| -> Vec<NodeId> {
@@ -76,7 +76,7 @@ impl Described {
     /// as many. `None` if none of these holds.
     pub fn matched(&self, scan: &Fabric, endpoints: &[NodeId], in_order: bool) -> Option<Matched> {
         let by_guid = |n: &NodeId| {
-            let at = |guid: u64| scan.find_node(&format!("0x{guid:016x}")).ok();
+            let at = |guid: u64| scan.node_named(&format!("0x{guid:016x}"));
             self.adapters.iter().position(|a| {
                 // NCCL writes the GUID as the adapter has it in memory, with the bytes of the network.
                 let guid = a.1.unwrap_or(0);

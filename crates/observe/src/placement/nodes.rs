@@ -108,7 +108,9 @@ impl<'a> Names<'a> {
 
     /// The places of a name; `None` if it is neither node nor host.
     fn known(&self, name: &str) -> Option<Vec<NodeId>> {
-        self.find(name).ok()
+        let places = |node| self.fabric.places_at(node);
+        let of_host = self.hosts.get(name).cloned();
+        of_host.or_else(|| self.fabric.node_named(name).map(places))
     }
 
     pub(super) fn find(&self, name: &str) -> Result<Vec<NodeId>, FabricError> {

@@ -71,9 +71,9 @@ fn place(
             )
         })?;
         for host in hosts {
-            match fabric.find_node(&host) {
-                Ok(node) => jobs.put(node, &job.id),
-                Err(_) => jobs.unmatched += 1,
+            match fabric.node_named(&host) {
+                Some(node) => jobs.put(node, &job.id),
+                None => jobs.unmatched += 1,
             }
         }
     }

@@ -40,6 +40,7 @@ fn named_ports_of_a_switch_are_the_links_to_their_peers() {
     // Without the table no rule knows the port.
     let error = read(&[&switch]).unwrap_err().to_string();
     assert!(error.contains("none of which names a link"), "{error}");
+    assert!(error.contains("no table of ports names"), "{error}");
     let error = read(&["switch,port,peer\nr0-0,swp1\n"])
         .unwrap_err()
         .to_string();

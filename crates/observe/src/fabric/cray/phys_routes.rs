@@ -148,7 +148,7 @@ impl<'a> PhysRoutes<'a> {
         let hop = Hop::parse(word).ok_or_else(|| wrong("a hop {TILES}GEMINI{TILES}".into()))?;
         let router = std::str::from_utf8(hop.router)
             .ok()
-            .and_then(|name| self.fabric.find_router(name).ok())
+            .and_then(|name| self.fabric.router_named(name))
             .ok_or_else(|| wrong("a Gemini of this machine".into()))?;
         if let Some(&(before, leave)) = route.last() {
             let mut arrive = 0u64;

@@ -264,8 +264,8 @@ impl SystemMap {
 /// Whether a fabric has a node with the map's number, names and coordinate.
 fn agrees(fabric: &Fabric, node: &MapNode) -> bool {
     fabric
-        .find_node(&format!("nid{:05}", node.nid))
-        .is_ok_and(|id| {
+        .node_named(&format!("nid{:05}", node.nid))
+        .is_some_and(|id| {
             let known = fabric.node(id);
             fabric.coord(known.router) == Some(&node.coord[..])
                 && (node.name.is_empty() || node.name == known.name)

@@ -79,6 +79,9 @@ lint:
 	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --locked --no-deps --workspace
 
+# Stores, trees and certificates of tests are in memory if it has room: a disk takes up to a hundred times as long.
+MEMORY = $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 1000000 2>/dev/null && echo /dev/shm || echo $${TMPDIR:-/tmp})
+test-rust faults: export TMPDIR := $(MEMORY)
 test-rust:
 	$(CARGO) test --locked --workspace
 
@@ -89,10 +92,8 @@ interrupts:
 	$(CARGO) build --release --locked -p hopbyte-cli
 	HOPBYTE_INTERRUPTS=all HOPBYTE=$(abspath $(HOPBYTE)) $(CARGO) test --locked -p hopbyte-cli --test interrupts -- --nocapture
 
-# Every fault of the store's tests, of which `make test-rust` tries a sample. In memory: a disk takes some hundred times
-# as long for a hundred thousand small stores.
+# Every fault of the store's tests, of which `make test-rust` tries a sample.
 .PHONY: faults
-faults: export TMPDIR := $(shell test -w /dev/shm && echo /dev/shm || echo /tmp)
 faults:
 	HOPBYTE_FAULTS=all $(CARGO) test --locked -p hopbyte-collect --test faults -- --nocapture
 

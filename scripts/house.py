@@ -6,7 +6,8 @@
 3. Source files stay under 600 lines (900 is an error); the command line's crate stays under 7,000.
 4. Every dependency has a row in docs/dependencies.md with its benefit and its users.
 5. No import cycle within a crate has more than five files (scripts/circles.py).
-6. Paths and commits named in ARCHITECTURE.md, CONTRIBUTING.md and docs/src/security.md exist.
+6. Every file in a crate's tests/ is a test program or a module of one.
+7. Paths and commits named in ARCHITECTURE.md, CONTRIBUTING.md and docs/src/security.md exist.
 
 Prints every violation and exits with 1 if there is one.
 """
@@ -142,6 +143,18 @@ def lengths() -> list[Finding]:
     return found
 
 
+def lost_tests(packages: list[dict]) -> list[Finding]:
+    """Test files that belong to no test program: crates list their programs, so cargo would not miss them."""
+    found = []
+    for package in packages:
+        programs = [Path(t["src_path"]) for t in package["targets"] if "test" in t["kind"]]
+        modules = {name for p in programs for name in re.findall(r"^mod (\w+);", p.read_text(), re.M)}
+        for file in sorted((Path(package["manifest_path"]).parent / "tests").glob("*.rs")):
+            if file not in programs and file.stem not in modules:
+                found.append(("lost-test", f"{file.relative_to(ROOT)}: no module of a test program"))
+    return found
+
+
 def users_of(packages: list[dict]) -> dict[str, set[str]]:
     """Dependency of the workspace: crates that use it outside their tests."""
     manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["dependencies"]
@@ -226,7 +239,8 @@ def main() -> int:
     """Runs all checks."""
     packages = workspace()
     table = may_use((ROOT / "ARCHITECTURE.md").read_text())
-    found = arrows(packages, table) + purity() + lengths() + dependencies(packages) + imports(packages)
+    found = arrows(packages, table) + purity() + lengths() + lost_tests(packages)
+    found += dependencies(packages) + imports(packages)
     for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/src/security.md"):
         found += paths(page) + commits(page)
     errors = 0

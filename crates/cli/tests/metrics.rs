@@ -2,10 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/cluster.rs"]
-mod cluster;
-
-use cluster::{Served, until};
+use crate::cluster::{Served, until};
 use hopbyte_fabric::spec;
 use std::io::{Read, Write};
 use std::net::TcpStream;

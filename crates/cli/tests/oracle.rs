@@ -2,10 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "common/cluster.rs"]
-mod cluster;
-
-use cluster::{Cluster, Served, level, until};
+use crate::cluster::{Cluster, Served, level, until};
 use hopbyte_fabric::spec;
 use hopbyte_observe::oracle::{Ask, Oracle, Place, Reply};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,7 +1,7 @@
 //! Tables of the book, the C header and the Python types equal the tables in the code.
 //!
 //! Between `<!-- table NAME -->` and `<!-- end -->` a page holds a table as it is rendered here;
-//! `TABLES=overwrite cargo test -p hopbyte-cli --test tables` rewrites them.
+//! `TABLES=overwrite cargo test -p hopbyte-cli --test all tables` rewrites them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{allocation, quick};
+use crate::common::{allocation, quick};
 use hopbyte_fabric::routing::MinimalPaths;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::wire::Overhead;

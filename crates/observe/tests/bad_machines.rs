@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
-use common::parse;
+use crate::common::parse;
 use hopbyte_observe::{MachineFiles, read_machine};
 use std::io::Write;
 

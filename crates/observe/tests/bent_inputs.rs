@@ -4,9 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
-use common::{bent, check_refusal, damaged, seeds};
+use crate::common::{bent, check_refusal, damaged, seeds};
 use hopbyte_fabric::{Fabric, NodeId, spec};
 use hopbyte_observe::counters::{CounterOptions, counter_series, jobs};
 use hopbyte_observe::fabric::{Companions, read_machine_text};

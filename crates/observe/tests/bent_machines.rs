@@ -4,9 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
-use common::{bent, check_refusal, damaged, seeds};
+use crate::common::{bent, check_refusal, damaged, seeds};
 use hopbyte_fabric::Reach;
 use hopbyte_observe::fabric::{Companions, Format, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::machine;
+use crate::common::machine;
 use hopbyte_fabric::{End, Fabric, Family, Reach, RouterId};
 use hopbyte_observe::{MachineFiles, read_machine};
 use hopbyte_testdata::shared;

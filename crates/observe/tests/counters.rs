@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::{content, machine};
+use crate::common::{content, machine};
 use hopbyte_fabric::{End, Fabric, Quantity as Q, spec};
 use hopbyte_observe::counters::Counted;
 use hopbyte_observe::{CounterOptions, read_counters, read_jobs};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::{content, machine, machine_of, parse};
+use crate::common::{content, machine, machine_of, parse};
 use hopbyte_fabric::{End, Fabric, LinkId, Reach, spec};
 use hopbyte_observe::MachineFiles;
 use hopbyte_testdata::{own, shared};

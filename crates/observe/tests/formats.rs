@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
-
-use common::seeds;
+use crate::common::seeds;
 use hopbyte_fabric::InputError;
 use hopbyte_observe::kinds::kinds;
 use hopbyte_observe::known::Known;

@@ -5,9 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::{content, machine, machine_of, parse, with_routes};
+use crate::common::{content, machine, machine_of, parse, with_routes};
 use hopbyte_fabric::{End, Fabric, Reach, Routing};
 use hopbyte_observe::Machine;
 use hopbyte_testdata::{own, shared};
@@ -296,7 +294,7 @@ fn names_are_taken_from_a_map() {
     let Some(records) = shared("infiniband/x5/X5.topofile") else {
         return;
     };
-    let mut files = common::with_routes(&records, &[]);
+    let mut files = crate::common::with_routes(&records, &[]);
     files.names = shared("infiniband/x5/X5.map");
     let m = machine_of(&files);
     let node = m.fabric.find_node("x5570comp1").unwrap();
@@ -377,7 +375,7 @@ fn a_scan_without_switches_is_refused() {
     let Some(scan) = shared("infiniband/dgx-bad.ibnetdiscover") else {
         return;
     };
-    let error = hopbyte_observe::read_machine(&common::with_routes(&scan, &[])).unwrap_err();
+    let error = hopbyte_observe::read_machine(&crate::common::with_routes(&scan, &[])).unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("expected at least one switch") && text.contains("hint: "),

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{content, parse, seeds};
+use crate::common::{content, parse, seeds};
 use hopbyte_fabric::{Fabric, Routing};
 use hopbyte_observe::{Machine, MachineFiles, read_machine};
 use hopbyte_testdata::{own, shared};

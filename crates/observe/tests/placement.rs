@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::machine;
+use crate::common::machine;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, Fabric, Placement, Slot, spec};
 use hopbyte_observe::placement::placement;

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::{SUBNET, TABLE, machine, parse, text, with_tables};
+use crate::common::{SUBNET, TABLE, machine, parse, text, with_tables};
 use hopbyte_fabric::{Quantity, spec};
 use hopbyte_observe::counters::{CounterOptions, counter_series};
 use hopbyte_observe::{Machine, MachineFiles, read_machine};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::{content, machine, parse};
+use crate::common::{content, machine, parse};
 use hopbyte_fabric::{Fabric, Family, Reach};
 use hopbyte_observe::{Machine, MachineFiles, read_machine};
 use hopbyte_testdata::shared;

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::{SUBNET, TABLE, parse, text, with_tables};
+use crate::common::{SUBNET, TABLE, parse, text, with_tables};
 use hopbyte_fabric::{Fabric, Quantity, spec};
 use hopbyte_observe::Machine;
 use hopbyte_observe::counters::{CounterOptions, counters};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use common::content;
+use crate::common::content;
 use hopbyte_fabric::{Exchange, Traffic};
 use hopbyte_observe::read_traffic;
 use hopbyte_observe::text::{Limits, Text};

@@ -1,5 +1,5 @@
 //! Helpers of several test files.
-#![allow(dead_code, clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use hopbyte_fabric::random::Random;
 use hopbyte_observe::fabric::{Companions, read_machine_text};

@@ -1,0 +1,20 @@
+//! The tests of this crate in one program, which takes less time to link and to run than one for each file.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "common/cluster.rs"]
+mod cluster;
+mod convert;
+mod damage;
+mod explain;
+mod help;
+mod live;
+mod metrics;
+mod oracle;
+mod ranges;
+mod reproduce;
+mod spread;
+mod sweep;
+mod tables;
+mod view;
+mod wire;

@@ -1,0 +1,7 @@
+//! The tests of this crate in one program, which takes less time to link and to run than one for each file.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod collectives;
+mod probe;
+mod run_time;

@@ -1,0 +1,13 @@
+//! The tests of this crate in one program, which takes less time to link and to run than one for each file.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bounds;
+mod budget;
+mod common;
+mod effort;
+mod hosts;
+mod keep;
+mod laws;
+mod plans;
+mod turns;

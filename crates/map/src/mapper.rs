@@ -403,12 +403,20 @@ fn searched(
     let (mut placement, mut result) = improved.unwrap_or((start, start_cost.clone()));
     let searched = options.trials != Some(0) && matches!(problem.objective, Objective::WorstLink);
     if hosts && searched && kept.is_none() && !flagged.is_set() {
-        let before = placement.clone();
-        (placement, result) =
-            hosts::whole::gather(problem, graph, (placement, result), options.seed, flagged)?;
-        if placement != before {
-            verdict = Verdict::Improved;
+        let start = &candidates[best];
+        let mut others = Vec::new();
+        if !found.optimal && !in_turn {
+            others = found.kept;
+            others.retain(|(_, cost)| worth(cost, &start.2, &problem.objective));
+            others.push((start.1.clone(), start.2.clone()));
         }
+        let searched = (placement, result);
+        (placement, result) =
+            hosts::whole::gather(problem, graph, searched, &others, options.seed, flagged)?;
+        verdict = match placement == start.1 {
+            true => Verdict::NoImprovement,
+            false => Verdict::Improved,
+        };
     }
     let reference = problem.current.unwrap_or(&candidates[0].1);
     let certificate = Certificate {

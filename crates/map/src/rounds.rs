@@ -69,6 +69,8 @@ pub(crate) struct Run<'a> {
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) best: Option<(Placement, Evaluation)>,
+    /// Placements of blocks that stay together, better than every baseline.
+    pub(crate) kept: Vec<(Placement, Evaluation)>,
     pub(crate) trials: u64,
     /// Whether every placement was searched.
     pub(crate) optimal: bool,

@@ -12,7 +12,7 @@ mod rates;
 pub(crate) mod whole;
 
 use crate::engine::{Engine, Recipe};
-use crate::evaluate::{Evaluation, evaluate, pair_costs};
+use crate::evaluate::{Evaluation, evaluate, less, pair_costs};
 use crate::keep::{self, Hosts};
 use crate::linear::{Apart, Distances, MatrixDistances};
 use crate::mapper::Options;
@@ -24,6 +24,7 @@ use crate::starts::Starts;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, NodeId, Placement};
 use rayon::prelude::*;
+use whole::MOST_TASKS;
 
 /// Random stream of the runs over units.
 const STREAM: u64 = 1 << 34;
@@ -68,7 +69,8 @@ pub(crate) fn search(run: &Run<'_>) -> Result<Found, MapError> {
     let limited = problem.objective.has_limits();
     let distances = paths.distances(if limited { APART } else { 0.0 });
     let mut candidates = run.candidates.to_vec();
-    if let Some((placement, cost)) = whole(run, &paths)? {
+    let kept = whole(run, &paths)?;
+    for (placement, cost) in kept.iter().cloned() {
         candidates.push((Baseline::Current, placement, cost));
     }
     for place_of in by_unit(run, &paths, &distances)? {
@@ -102,30 +104,49 @@ pub(crate) fn search(run: &Run<'_>) -> Result<Found, MapError> {
         (Some(a), Some(b)) if b.1.better_than(&a.1, objective) => Some(b),
         (a, b) => a.or(b),
     };
+    found.kept = kept;
     Ok(found)
 }
 
-/// The best order of whole hosts that is better than every baseline. Where many hosts take part, swaps of single places
-/// hardly find one.
-fn whole(
-    run: &Run<'_>,
-    paths: &HostPaths<'_>,
-) -> Result<Option<(Placement, Evaluation)>, MapError> {
-    let hosts = Hosts::of(run.problem);
-    let runs = run.options.runs.max(1) as u64;
-    let planned = (ORDERS.0 * hosts.blocks() as u64).clamp(ORDERS.1, ORDERS.2);
-    let options = Options {
-        seconds: run.options.seconds * SHARE_OF_ORDERS,
-        // No fewer than a search that keeps hosts has.
-        trials: run.options.trials.map(|trials| trials.max(planned * runs)),
-        ..*run.options
-    };
-    let run = Run {
-        options: &options,
-        progress: &|_| {},
-        ..*run
-    };
-    Ok(keep::over(&run, &hosts, paths)?.best)
+/// The best order of whole hosts, and of portions of units for groups of ranks, that are better than every baseline.
+/// Where many hosts take part, swaps of single places hardly find one.
+fn whole(run: &Run<'_>, paths: &HostPaths<'_>) -> Result<Vec<(Placement, Evaluation)>, MapError> {
+    let (problem, runs) = (run.problem, run.options.runs.max(1) as u64);
+    let hosts = Hosts::of(problem);
+    let mut all = Vec::new();
+    if problem.exchange.tasks() <= MOST_TASKS {
+        let most = paths.units().iter().map(Vec::len).max().unwrap_or(0);
+        let own = |size: &usize| (0..hosts.blocks()).all(|b| hosts.size(b) == *size);
+        let sizes = whole::run_sizes(run.graph, most)
+            .into_iter()
+            .filter(|size| !own(size));
+        all.extend(sizes.filter_map(|size| Hosts::portions(problem, size)));
+    }
+    all.insert(0, hosts);
+    let seconds = run.options.seconds * SHARE_OF_ORDERS / all.len() as f64;
+    let mut found: Vec<(Placement, Evaluation)> = Vec::new();
+    for (number, hosts) in all.iter().enumerate() {
+        let at_bound = |c: &Evaluation| !less(run.bound, c.score(&problem.objective).0);
+        // Orders of hosts lower the bytes between hosts even then.
+        let best = &run.candidates[run.best].2;
+        if number > 0 && (at_bound(best) || found.iter().any(|f| at_bound(&f.1))) {
+            break;
+        }
+        let planned = (ORDERS.0 * hosts.blocks() as u64).clamp(ORDERS.1, ORDERS.2);
+        let options = Options {
+            seconds,
+            // No fewer than a search that keeps hosts has.
+            trials: run.options.trials.map(|trials| trials.max(planned * runs)),
+            ..*run.options
+        };
+        let run = Run {
+            options: &options,
+            progress: &|_| {},
+            ..*run
+        };
+        found.extend(keep::over(&run, hosts, paths)?.best);
+    }
+    Ok(found)
 }
 
 /// The coarse problem: for each unit its first place with the slots of all.

@@ -5,7 +5,7 @@
 //! objective is as good as before; otherwise the placement stays.
 
 use super::apart::parts;
-use crate::evaluate::{Evaluation, evaluate_until};
+use crate::evaluate::{Evaluation, evaluate_until, less};
 use crate::graph::Graph;
 use crate::problem::{MapError, Problem};
 use crate::schedule::Stop;
@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 /// Maximum number of tasks, and of evaluations: in all, and for one group in one unit.
-const MOST_TASKS: usize = 2_048;
+pub(super) const MOST_TASKS: usize = 2_048;
 const MOST: (usize, usize) = (2_000, 150);
 
 /// Pairs of tasks that all evaluations together count.
@@ -39,6 +39,23 @@ fn levels(graph: &Graph, room: usize) -> Vec<Vec<u32>> {
     levels.dedup();
     levels.retain(|level| by_group(level).iter().all(|m| m.len() <= room));
     levels
+}
+
+/// Size of groups that are runs of consecutive tasks, all alike: those of tensor parallelism, as a rule.
+fn run_size(group_of: &[u32]) -> Option<usize> {
+    let size = group_of.iter().take_while(|&&g| g == group_of[0]).count();
+    let is_run = |m: &Vec<u32>| m.len() == size && m[size - 1] - m[0] == size as u32 - 1;
+    (size > 1 && by_group(group_of).iter().all(is_run)).then_some(size)
+}
+
+/// Sizes of such groups that the heaviest flows join.
+pub(super) fn run_sizes(graph: &Graph, room: usize) -> Vec<usize> {
+    let mut sizes: Vec<usize> = levels(graph, room)
+        .iter()
+        .filter_map(|l| run_size(l))
+        .collect();
+    sizes.dedup();
+    sizes
 }
 
 /// The tasks of every group.
@@ -72,11 +89,13 @@ struct State {
     cost: Evaluation,
 }
 
-/// The placement with more whole groups and a cost that is no worse.
+/// The placement with more whole groups and a cost that is no worse. One of `others` takes its place if the objective is as
+/// good and more runs of tasks that the heaviest flows join are whole, even for more hop-bytes.
 pub(crate) fn gather(
     problem: &Problem<'_>,
     graph: &Graph,
     (placement, cost): (Placement, Evaluation),
+    others: &[(Placement, Evaluation)],
     seed: u64,
     stop: Stop,
 ) -> Result<(Placement, Evaluation), MapError> {
@@ -96,7 +115,7 @@ pub(crate) fn gather(
         .for_each(|&u| *rooms.entry(u).or_default() += 1);
     let room = rooms.values().copied().max().unwrap_or(0);
     let number: HashMap<Slot, u32> = slots.iter().copied().zip(0..).collect();
-    let slot_of = placement.slots().iter().map(|s| number[s]).collect();
+    let numbers = |p: &Placement| -> Vec<u32> { p.slots().iter().map(|s| number[s]).collect() };
     let mut search = Gather {
         problem,
         group_of: Vec::new(),
@@ -106,13 +125,41 @@ pub(crate) fn gather(
         stop,
         left: Cell::new(MOST.0.min(MOST_PAIRS / (1 + problem.exchange.pairs()))),
     };
+    let levels = levels(graph, room);
     let mut state = State {
-        slot_of,
+        slot_of: numbers(&placement),
         placement,
         cost,
     };
+    if let Some(runs) = levels.iter().rfind(|l| run_size(l).is_some()) {
+        search.members = by_group(runs);
+        let groups = 0..search.members.len();
+        let count = |slot_of: &[u32]| {
+            groups
+                .clone()
+                .filter(|&g| search.is_whole(slot_of, g))
+                .count()
+        };
+        let time = state.cost.score(&problem.objective).0;
+        let mut most = count(&state.slot_of);
+        for (placement, cost) in others {
+            let (slot_of, slower) = (
+                numbers(placement),
+                less(time, cost.score(&problem.objective).0),
+            );
+            let whole = count(&slot_of);
+            if !slower && whole > most {
+                most = whole;
+                state = State {
+                    slot_of,
+                    placement: placement.clone(),
+                    cost: cost.clone(),
+                };
+            }
+        }
+    }
     let mut rng = Random::stream(seed, STREAM);
-    for group_of in levels(graph, room) {
+    for group_of in levels {
         search.members = by_group(&group_of);
         search.group_of = group_of;
         for group in 0..search.members.len() {

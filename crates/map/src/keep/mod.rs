@@ -82,6 +82,35 @@ impl<'a> Hosts<'a> {
         }
     }
 
+    /// Units of hosts in portions of `size` places, and the blocks of as many consecutive ranks; `None` if they do not
+    /// divide the job, or places have several slots.
+    pub(crate) fn portions(problem: &Problem<'a>, size: usize) -> Option<Self> {
+        let fabric = problem.fabric;
+        let (inside, nodes) = (fabric.inside()?, problem.allocation.nodes());
+        let tasks = problem.exchange.tasks();
+        if !tasks.is_multiple_of(size) || nodes.iter().any(|n| n.1 != 1) {
+            return None;
+        }
+        let mut places: Vec<(u32, Option<u16>, NodeId)> = Vec::with_capacity(nodes.len());
+        for &(node, _) in nodes {
+            places.push((inside.unit_of(node)?, inside.number_in_unit(node), node));
+        }
+        places.sort_unstable();
+        let slots: Vec<Vec<Slot>> = places
+            .chunk_by(|a, b| a.0 == b.0)
+            .flat_map(|unit| unit.chunks_exact(size))
+            .map(|part| part.iter().map(|p| Slot { node: p.2, slot: 0 }).collect())
+            .collect();
+        let blocks = tasks / size;
+        let names = slots.iter().map(|s| fabric.node(s[0].node).host.as_str());
+        let names = names.collect();
+        (slots.len() >= blocks && blocks > 1).then(|| Self {
+            names,
+            first: (0..=blocks).map(|b| (b * size) as u32).collect(),
+            slots,
+        })
+    }
+
     /// Number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.first.len() - 1

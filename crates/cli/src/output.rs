@@ -75,6 +75,18 @@ impl Output {
         named(self.out.write_all(b"\n"))
     }
 
+    /// An answer as one JSON object, or as text, which may be coloured.
+    pub fn answer<T: Serialize>(
+        &mut self,
+        value: &T,
+        text: impl FnOnce(&T, bool) -> String,
+    ) -> io::Result<()> {
+        match self.json {
+            true => self.object(value),
+            false => self.text(&text(value, self.colour)),
+        }
+    }
+
     /// A table.
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
         let text = table.render(self.colour);

@@ -36,7 +36,6 @@
 pub mod abilities;
 pub mod attribution;
 pub mod blame;
-pub mod bus;
 pub mod calibration;
 pub mod costs;
 pub mod demo;

@@ -5,6 +5,7 @@
 use hopbyte_job::MachineSource;
 use hopbyte_job::calibration::parameters;
 use hopbyte_job::predict::{Ask, predict};
+use hopbyte_job::verify::run_time::{Ran, compare};
 use hopbyte_model::parameters::Parameters;
 use std::fs::{create_dir, write};
 use std::path::{Path, PathBuf};
@@ -78,18 +79,59 @@ fn record(folder: &Path, seconds: f64) {
     write(folder.join("placement.csv"), placement).unwrap();
 }
 
-#[test]
-fn measured_runs_are_kept_and_become_the_interval() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("trace");
+/// A copy of data/trace-ring as `hopbyte record --trace` leaves it.
+fn traced(folder: &Path) -> PathBuf {
+    let trace = folder.join("trace");
     create_dir(&trace).unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/trace-ring");
     for entry in std::fs::read_dir(data).unwrap() {
         let from = entry.unwrap().path();
         std::fs::copy(&from, trace.join(from.file_name().unwrap())).unwrap();
     }
-    // As `hopbyte record --trace` leaves it.
     write(trace.join("rank.0.hbr"), "# hopbyte-record 2\n").unwrap();
+    trace
+}
+
+#[test]
+fn verify_compares_with_what_was_known_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = traced(folder.path());
+    let machine = machine("torus:4x4");
+    let verify = |name: &str, tolerance_percent| {
+        compare(&Ran {
+            trace: trace.to_str().unwrap(),
+            records: &[folder.path().join(name)],
+            mapping: None,
+            machine: &machine,
+            network: None,
+            tolerance_percent,
+        })
+    };
+    record(&folder.path().join("first"), 1.3);
+    let first = verify("first", 15.0).unwrap();
+    let run = &first.runs[0];
+    assert!(first.holds() && first.kept && first.interval.contains("assumed"));
+    assert!((run.predicted_seconds / 1.3 - 1.0 - run.error_percent / 100.0).abs() < 1e-9);
+    // Its own interval is the assumption that was there before it; the next run has the error of the first.
+    let off = run.seconds - run.predicted_seconds;
+    record(&folder.path().join("second"), 1.3 + off);
+    let second = verify("second", 15.0).unwrap();
+    assert!(!second.runs[0].in_interval, "{second:?}");
+    assert!(
+        (second.runs[0].most_seconds - 1.3).abs() < 1e-6,
+        "{second:?}"
+    );
+    // Told apart from a tolerance; a run is kept once.
+    assert!(!verify("second", 1.0).unwrap().holds());
+    let kept = std::fs::read_to_string(trace.join("measured.csv")).unwrap();
+    assert_eq!(kept.lines().count(), 3, "{kept}");
+    assert!(verify("third", 15.0).is_err());
+}
+
+#[test]
+fn measured_runs_are_kept_and_become_the_interval() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = traced(folder.path());
     let machine = machine("torus:4x4");
     let ask = |network, measured: &[PathBuf]| {
         predict(&Ask {

@@ -15,10 +15,7 @@ pub struct ExplainArgs {
 /// Prints cause, example and remedy.
 pub fn run(args: &ExplainArgs, out: &mut Output) -> Result<Answer> {
     for about in explained(&args.ids)? {
-        match out.json {
-            true => out.object(&about)?,
-            false => out.text(&about.text(!args.ids.is_empty()))?,
-        }
+        out.answer(&about, |about, _| about.text(!args.ids.is_empty()))?;
     }
     Ok(Answer::Yes)
 }

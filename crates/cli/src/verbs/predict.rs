@@ -70,9 +70,6 @@ pub fn run(args: &PredictArgs, out: &mut Output) -> Result<Answer> {
         measured: &args.measured,
     })?;
     prediction.notes.iter().for_each(|note| out.talk(note));
-    match out.json {
-        true => out.object(&prediction)?,
-        false => out.text(&predict_text(&prediction, out.colour()))?,
-    }
+    out.answer(&prediction, predict_text)?;
     Ok(Answer::of(prediction.complete))
 }

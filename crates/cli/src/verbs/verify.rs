@@ -3,8 +3,9 @@
 use crate::args::{CounterArgs, FabricOptions, read_machine};
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
-use hopbyte_job::verify::{VerifyReport, predict};
-use hopbyte_job::{Document, LinkReading, bus, inputs};
+use hopbyte_job::verify::run_time::{self, Ran};
+use hopbyte_job::verify::{VerifyReport, bus, predict};
+use hopbyte_job::{Document, LinkReading, inputs};
 use hopbyte_view::terminal::verify_text;
 use std::path::PathBuf;
 
@@ -12,12 +13,7 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 pub struct VerifyArgs {
     /// Counters of the run after the change, as `hopbyte links` reads them (may be given twice)
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "collectives",
-        help_heading = "Counters"
-    )]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["collectives", "run"], help_heading = "Counters")]
     after: Vec<PathBuf>,
     /// Counters of the run before it
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
@@ -26,14 +22,17 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     mapping: Option<PathBuf>,
     /// Logs of NCCL's Inspector, a file or folder: compares the bus bandwidths of the mapping's job
-    #[arg(
-        long,
-        value_name = "LOGS",
-        requires = "mapping",
-        conflicts_with_all = ["after", "before"],
-        help_heading = "Counters"
-    )]
+    #[arg(long, value_name = "LOGS", requires = "mapping", conflicts_with_all = ["after", "before"])]
     collectives: Option<String>,
+    /// Record of the later run (hopbyte record): compares its run time with the prediction (may be given several times)
+    #[arg(long, value_name = "RECORD", requires = "trace", conflicts_with_all = ["after", "before", "collectives"])]
+    run: Vec<PathBuf>,
+    /// The job: a folder of `hopbyte record --trace`, where run times are kept
+    #[arg(long, value_name = "TRACE", requires = "run")]
+    trace: Option<String>,
+    /// Rates and delays beyond the links, as in `hopbyte predict`
+    #[arg(long, value_name = "NAME|FILE", requires = "run")]
+    network: Option<String>,
     /// The machine (default: that of the mapping)
     #[arg(
         long,
@@ -56,7 +55,7 @@ pub struct VerifyArgs {
     tolerance: f64,
 }
 
-/// Compares; exit code 1 if the worst link did not improve, or not as predicted.
+/// Compares; exit code 1 if the worst link or the run time did not improve, or not as predicted.
 pub fn run(args: &VerifyArgs, out: &mut Output) -> Result<Answer> {
     let (repeats, tolerance) = (args.repeats, args.tolerance);
     if !(repeats.is_finite() && repeats > 0.0) {
@@ -79,11 +78,21 @@ pub fn run(args: &VerifyArgs, out: &mut Output) -> Result<Answer> {
     if let (Some(logs), Some(saved)) = (&args.collectives, &saved) {
         let of = (fabric, &machine.routing);
         let report = bus::compare(of, &saved.placed(fabric)?.1, logs, tolerance)?;
-        match out.json {
-            true => out.object(&report)?,
-            false => out.text(&report.text())?,
-        }
+        out.answer(&report, |report, _| report.text())?;
         return Ok(Answer::of(report.as_predicted));
+    }
+    if let Some(trace) = &args.trace {
+        let report = run_time::compare(&Ran {
+            trace,
+            records: &args.run,
+            mapping: saved.as_ref(),
+            machine: &machine,
+            network: args.network.as_deref(),
+            tolerance_percent: tolerance,
+        })?;
+        report.notes.iter().for_each(|note| out.talk(note));
+        out.answer(&report, |report, _| report.text())?;
+        return Ok(Answer::of(report.holds()));
     }
     let mut read = |files: &[PathBuf]| -> Result<LinkReading> {
         let reading = inputs::reading(files, fabric, &args.about.options())?;
@@ -99,10 +108,6 @@ pub fn run(args: &VerifyArgs, out: &mut Output) -> Result<Answer> {
         None => None,
     };
     let report = VerifyReport::new(fabric, before.as_ref(), &after, predicted, args.tolerance);
-    if out.json {
-        out.object(&report)?;
-    } else {
-        out.text(&verify_text(&report, out.colour()))?;
-    }
+    out.answer(&report, verify_text)?;
     Ok(Answer::of(report.holds()))
 }

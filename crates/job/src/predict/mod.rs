@@ -4,8 +4,8 @@ mod answer;
 mod learnt;
 mod placed;
 
-pub use learnt::{Measured, run_of};
-pub use placed::by_rank;
+pub use learnt::{Measured, keep, run_of};
+pub use placed::{RECORDED, by_rank, recorded};
 
 use crate::calibration::parameters;
 use crate::error::{Result, refuse};
@@ -21,7 +21,7 @@ use hopbyte_model::parameters::OperatingPoint;
 use hopbyte_model::program::{Forecast, Forecaster};
 use hopbyte_observe::read_folded;
 use hopbyte_observe::trace::recorded;
-use placed::{RECORDED, placements, recorded_nodes};
+use placed::{check, placements, recorded_nodes};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -157,6 +157,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         true => placements(ask, ranks, &mut notes)?,
         false => ask.given.clone(),
     };
+    check(&placed, ranks, ask.trace)?;
     let rules = match ask.collectives {
         Some(rules) => Algorithms::parse(rules)?,
         None => recorded::algorithms(ask.trace)?.unwrap_or_default(),

@@ -10,7 +10,7 @@ use hopbyte_observe::read_placement;
 use std::path::Path;
 
 /// Name of the placement of the recorded run.
-pub(super) const RECORDED: &str = "as recorded";
+pub const RECORDED: &str = "as recorded";
 
 /// Names and nodes by rank of all placements, the reference first.
 pub(super) fn placements(
@@ -66,16 +66,18 @@ pub(super) fn placements(
         rule(PlacementRule::Random)?,
     ));
     list.extend(files);
-    for (name, nodes) in &list {
-        if nodes.len() != ranks {
-            let found = nodes.len();
-            refuse!(
-                "{name}: found {found} ranks, expected {ranks}, as in {}",
-                ask.trace
-            );
-        }
-    }
     Ok(list)
+}
+
+/// Refuses placements of another number of ranks.
+pub(super) fn check(list: &[(String, Vec<NodeId>)], ranks: usize, trace: &str) -> Result<()> {
+    match list.iter().find(|(_, nodes)| nodes.len() != ranks) {
+        Some((name, nodes)) => {
+            let found = nodes.len();
+            refuse!("{name}: found {found} ranks, expected {ranks}, as in {trace}")
+        }
+        None => Ok(()),
+    }
 }
 
 /// Allocation and nodes by rank of a file.
@@ -93,9 +95,17 @@ pub(super) fn recorded_nodes(
     ask: &Ask<'_>,
     given: Option<&Allocation>,
 ) -> Option<Result<(Allocation, Vec<NodeId>)>> {
-    let own = Path::new(ask.trace).join("placement.csv");
-    own.is_file()
-        .then(|| read(&own, &ask.machine.fabric, given))
+    recorded(ask.trace, &ask.machine.fabric, given)
+}
+
+/// Allocation and nodes by rank of the run that a folder of `hopbyte record` has; `None` if it does not say.
+pub fn recorded(
+    trace: &str,
+    fabric: &Fabric,
+    given: Option<&Allocation>,
+) -> Option<Result<(Allocation, Vec<NodeId>)>> {
+    let own = Path::new(trace).join("placement.csv");
+    own.is_file().then(|| read(&own, fabric, given))
 }
 
 /// The first nodes of a machine.

@@ -68,10 +68,7 @@ pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
         return Ok(Answer::No);
     }
     let record = Merged::write(&job, &ranks, &args.out, rules)?;
-    match out.json {
-        true => out.object(&record)?,
-        false => out.text(&record_text(&record, out.colour()))?,
-    }
+    out.answer(&record, record_text)?;
     for problem in &record.trace_notes {
         out.talk(problem);
     }

@@ -1,5 +1,8 @@
 //! Verification: a mapping's prediction, and the run before, against the counters of the run after.
 
+pub mod bus;
+pub mod run_time;
+
 use crate::document::Document;
 use crate::error::Result;
 use crate::inputs::{self, LinkReading};

@@ -66,7 +66,7 @@ impl Measurement {
         let schedule = self.output.with_extension("schedule");
         write_atomic(
             &schedule,
-            &plan::schedule(&machine.fabric, &machine.routing, nodes),
+            &plan::schedule(&machine.fabric, &machine.routing, nodes)?,
         )?;
         let schedule = schedule.canonicalize().context("finding the schedule")?;
         let mut command = Command::new(first);

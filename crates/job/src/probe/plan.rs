@@ -4,15 +4,33 @@
 //! so that no router both sends and receives. If no two routers with nodes are
 //! neighbours (switch trees), every ordered pair of nodes is a transfer, by the circle method.
 
+use crate::error::{Result, refuse};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+/// Maximum number of nodes of which every pair is measured: 16.8 million lines, a gigabyte.
+const MOST_IN_PAIRS: usize = 4_096;
+
 /// The schedule as `topobw --schedule` reads it.
-pub fn schedule(fabric: &Fabric, routing: &Routing, nodes: &[NodeId]) -> String {
-    let neighbours = neighbours(fabric, routing, nodes);
+///
+/// # Errors
+/// Every pair of too many nodes would have to be measured.
+pub fn schedule(fabric: &Fabric, routing: &Routing, nodes: &[NodeId]) -> Result<String> {
+    let mut on = vec![Vec::new(); fabric.router_ids().len()];
+    for &node in nodes {
+        on[fabric.node(node).router.index()].push(node);
+    }
+    let neighbours = neighbours(fabric, routing, &on);
     if neighbours.is_empty() {
-        return tournament(fabric, nodes);
+        if nodes.len() > MOST_IN_PAIRS {
+            refuse!(
+                "{} nodes, of which every pair is measured, as no two routers with nodes are neighbours; expected up to \
+                 {MOST_IN_PAIRS}\nhint: --nodes with one node of every switch, then with those of suspect switches",
+                nodes.len()
+            );
+        }
+        return Ok(tournament(fabric, nodes));
     }
     let mut text = String::new();
     let mut left = neighbours;
@@ -45,8 +63,8 @@ pub fn schedule(fabric: &Fabric, routing: &Routing, nodes: &[NodeId]) -> String 
             false
         });
     }
-    partners(&mut text, fabric, nodes);
-    text
+    partners(&mut text, fabric, &on);
+    Ok(text)
 }
 
 fn transfer(
@@ -69,19 +87,13 @@ fn ends(fabric: &Fabric, link: LinkId) -> Vec<RouterId> {
     [l.from, l.to].into_iter().filter_map(router).collect()
 }
 
-/// Links between routers that both have nodes here, with a route of that one link, and the pairs of
+/// Links between routers that both have nodes here (`on`, by router), with a route of that one link, and the pairs of
 /// nodes that share it.
 fn neighbours(
     fabric: &Fabric,
     routing: &Routing,
-    nodes: &[NodeId],
+    on: &[Vec<NodeId>],
 ) -> Vec<(LinkId, Vec<(NodeId, NodeId)>)> {
-    let on = |r: RouterId| {
-        nodes
-            .iter()
-            .copied()
-            .filter(move |&n| fabric.node(n).router == r)
-    };
     let mut found = Vec::new();
     for link in fabric.link_ids().filter(|&l| fabric.is_hop(l)) {
         let [a, b] = ends(fabric, link)[..] else {
@@ -93,10 +105,10 @@ fn neighbours(
                 && route.get(1) == Some(&link)
                 && route.len() == 3
         };
-        let targets: Vec<NodeId> = on(b).collect();
-        let senders = on(a)
-            .enumerate()
-            .filter_map(|(i, n)| Some((n, *targets.get(i % targets.len().max(1))?)));
+        let (senders, targets) = (&on[a.index()], &on[b.index()]);
+        let senders = senders.iter().enumerate();
+        let senders =
+            senders.filter_map(|(i, &n)| Some((n, *targets.get(i % targets.len().max(1))?)));
         let pairs: Vec<(NodeId, NodeId)> = senders.filter(direct).collect();
         if !pairs.is_empty() {
             found.push((link, pairs));
@@ -105,28 +117,20 @@ fn neighbours(
     found
 }
 
-/// Nodes of one router send to each other in turn: this separates a slow node from its router.
-fn partners(text: &mut String, fabric: &Fabric, nodes: &[NodeId]) {
-    let mut round = 0;
-    loop {
-        let mut lines = String::new();
-        for router in fabric.router_ids() {
-            let here: Vec<NodeId> = nodes
-                .iter()
-                .copied()
-                .filter(|&n| fabric.node(n).router == router)
-                .collect();
-            let pairs = here.iter().flat_map(|&a| here.iter().map(move |&b| (a, b)));
-            if let Some(pair) = pairs.filter(|(a, b)| a != b).nth(round) {
-                let name = &fabric.router(router).name;
-                transfer(&mut lines, fabric, pair, (name, "same router"), "exclusive");
+/// Nodes of one router (`on`, by router) send to each other in turn: this separates a slow node from its router.
+fn partners(text: &mut String, fabric: &Fabric, on: &[Vec<NodeId>]) {
+    let most = on.iter().map(Vec::len).max().unwrap_or(0);
+    for round in 0..most * most.saturating_sub(1) {
+        let _ = writeln!(text, "phase\tpartners {}", round + 1);
+        for here in on.iter().filter(|here| here.len() > 1) {
+            let (from, to) = (round / (here.len() - 1), round % (here.len() - 1));
+            if from < here.len() {
+                // Every other node in turn.
+                let pair = (here[from], here[to + usize::from(to >= from)]);
+                let name = &fabric.router(fabric.node(pair.0).router).name;
+                transfer(text, fabric, pair, (name, "same router"), "exclusive");
             }
         }
-        if lines.is_empty() {
-            return;
-        }
-        round += 1;
-        let _ = write!(text, "phase\tpartners {round}\n{lines}");
     }
 }
 
@@ -180,7 +184,7 @@ mod tests {
     fn check(machine: &str) -> BTreeMap<String, usize> {
         let m = spec::machine(machine).unwrap();
         let nodes: Vec<NodeId> = m.fabric.node_ids().collect();
-        let text = schedule(&m.fabric, &m.routing, &nodes);
+        let text = schedule(&m.fabric, &m.routing, &nodes).unwrap();
         let mut kinds = BTreeMap::new();
         let (mut senders, mut receivers, mut seen) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -217,5 +221,15 @@ mod tests {
         assert_eq!(check("torus:2x2").values().sum::<usize>(), 4 * 2);
         let tree = check("fattree:down=4x3,up=1x2");
         assert_eq!(tree.values().sum::<usize>(), 12 * 11);
+    }
+
+    #[test]
+    fn pairs_of_too_many_nodes_are_refused() {
+        let m = spec::machine("fattree:down=64x65,up=1x64").unwrap();
+        let nodes: Vec<NodeId> = m.fabric.node_ids().collect();
+        let plan = |nodes: &[NodeId]| schedule(&m.fabric, &m.routing, nodes);
+        let refusal = plan(&nodes).unwrap_err().to_string();
+        assert!(refusal.contains("4160 nodes"), "{refusal}");
+        assert!(plan(&nodes[..100]).is_ok());
     }
 }

@@ -131,7 +131,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Plan(args) => {
             let machine = args.fabric.read(out)?;
             let nodes = nodes(&args.nodes, &machine.fabric)?;
-            out.text(&plan::schedule(&machine.fabric, &machine.routing, &nodes))?;
+            out.text(&plan::schedule(&machine.fabric, &machine.routing, &nodes)?)?;
             Ok(Answer::Yes)
         }
         Verb::Analyse(args) => {
@@ -198,11 +198,6 @@ fn analyse(
     let (fabric, routing) = (&machine.fabric, &machine.routing);
     let record = analysed(fabric, routing, &paths, measure.tolerance, &expected);
     let slow = record.slow_paths > 0;
-    if out.json {
-        out.object(&record)?;
-    } else {
-        let text = probe_text(&record, out.colour());
-        out.text(&text)?;
-    }
+    out.answer(&record, probe_text)?;
     Ok(Answer::of(!slow))
 }

@@ -114,8 +114,8 @@ impl<'a> Names<'a> {
     }
 
     pub(super) fn find(&self, name: &str) -> Result<Vec<NodeId>, FabricError> {
-        match self.hosts.get(name) {
-            Some(places) => Ok(places.clone()),
+        match self.known(name) {
+            Some(places) => Ok(places),
             None => Ok(self.fabric.places_at(self.fabric.find_node(name)?)),
         }
     }

@@ -216,10 +216,11 @@ wheel: sbom $(VENV)/bin/python
 dist:
 	scripts/dist.sh $(DIST)
 
-# For any Linux of this processor; musl's allocator makes threaded searches slower. Needs `rustup target add $(STATIC)`.
+# For any Linux of this processor; musl's allocator makes threaded searches slower.
 STATIC ?= $(shell uname -m)-unknown-linux-musl
 static:
 	scripts/need.sh musl-gcc=musl-tools
+	! command -v rustup >/dev/null || rustup target add $(STATIC)
 	$(CARGO) build --locked --profile dist --target $(STATIC) -p hopbyte-cli -p hopbyte-collect --bins
 	install -D -m 755 -t $(DIST)/static $(TARGET)/$(STATIC)/dist/hopbyte $(TARGET)/$(STATIC)/dist/hopbyte-agent
 
@@ -227,9 +228,9 @@ static:
 sbom:
 	@$(PYTHON) scripts/sbom.py build/sbom
 
-# Debian package and wheel in an empty Debian root, the tarball without a network: five minutes after their builds, hence
-# separate from `make test`. Needs root and a Debian mirror.
-test-packaging: deb wheel dist
+# Debian package and wheel in an empty Debian root, the tarball without a network, the static program in an empty folder:
+# five minutes after their builds, hence separate from `make test`. Needs root and a Debian mirror.
+test-packaging: deb wheel dist static
 	scripts/need.sh debootstrap=debootstrap lintian=lintian rpmspec=rpm /usr/share/modules/init/sh=environment-modules
 	$(VENV)/bin/pip install -q pytest cyclonedx-bom 'cyclonedx-python-lib[json-validation]' py-rattler-build
 	$(VENV)/bin/pytest -q -rs tests/packaging

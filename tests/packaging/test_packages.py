@@ -202,6 +202,27 @@ def test_recipes_are_well_formed() -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_the_static_program_needs_no_other_file(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root for chroot")
+    path = {"PATH": os.environ["PATH"]}
+    program = shutil.copy(only("static/hopbyte"), tmp_path)
+    assert Path(program).stat().st_size < 25e6
+
+    def run(*words: str, most: int = 0) -> str:
+        command = ["chroot", tmp_path, "/hopbyte", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=path, timeout=MINUTE)
+        assert done.returncode <= most, done.stderr
+        return done.stdout
+
+    assert "recovers" in run("demo", "--out", "/out")
+    assert (tmp_path / "out/rankfile").exists()
+    mapped = json.loads(run("--json", "map", "stencil:8x8x8:7", "--fabric", "torus:8x8x8", "--nodes", "all"))
+    assert mapped["schema"] == "hopbyte.map/1"
+    # Doctor says no where nothing can be read.
+    assert "rtnetlink" in run("doctor", most=1)
+
+
 def test_the_conda_recipe_renders() -> None:
     """By rattler-build's own library; a build would need the channels."""
     rattler_build = pytest.importorskip("rattler_build", reason="needs pip's py-rattler-build")

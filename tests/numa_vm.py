@@ -6,6 +6,7 @@ QEMU emulates it on any host, without KVM. Debian's cloud kernel runs a script o
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import re
@@ -51,23 +52,29 @@ def kernel() -> Path:
     done = subprocess.run([ROOT / "scripts/need.sh", *NEEDS], capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"no virtual machine: {done.stderr.strip()}")
-    found = sorted(FOLDER.glob("boot/vmlinuz-*"))
-    if not found:
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        depends = subprocess.run(
-            ["apt-cache", "depends", "linux-image-cloud-amd64"], capture_output=True, text=True, check=False
-        ).stdout
-        name = re.search(r"linux-image-\S+-cloud-amd64", depends)
-        package = name[0] if name else "linux-image-cloud-amd64"
-        subprocess.run(["apt-get", "download", "-q", package], cwd=FOLDER, capture_output=True, check=False)
-        for archive in FOLDER.glob("linux-image-*.deb"):
-            subprocess.run(["dpkg", "-x", archive, FOLDER], check=True)
-            archive.unlink()
-        shutil.rmtree(FOLDER / "lib", ignore_errors=True)
-        found = sorted(FOLDER.glob("boot/vmlinuz-*"))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    # Tests that begin at once fetch it once.
+    with FOLDER.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = sorted(FOLDER.glob("boot/vmlinuz-*")) or fetched()
     if not found:
         pytest.skip("no virtual machine: Debian's cloud kernel (linux-image-cloud-amd64) could not be fetched")
     return found[-1]
+
+
+def fetched() -> list[Path]:
+    """The kernels of Debian's newest cloud package."""
+    depends = subprocess.run(
+        ["apt-cache", "depends", "linux-image-cloud-amd64"], capture_output=True, text=True, check=False
+    ).stdout
+    name = re.search(r"linux-image-\S+-cloud-amd64", depends)
+    package = name[0] if name else "linux-image-cloud-amd64"
+    subprocess.run(["apt-get", "download", "-q", package], cwd=FOLDER, capture_output=True, check=False)
+    for archive in FOLDER.glob("linux-image-*.deb"):
+        subprocess.run(["dpkg", "-x", archive, FOLDER], check=True)
+        archive.unlink()
+    shutil.rmtree(FOLDER / "lib", ignore_errors=True)
+    return sorted(FOLDER.glob("boot/vmlinuz-*"))
 
 
 def libraries(files: list[Path]) -> set[Path]:

@@ -51,11 +51,21 @@ impl Measured {
     }
 }
 
-/// Reads the duration and the placement of a run that `hopbyte record` recorded.
+/// A run that `hopbyte record` recorded.
+pub struct RecordedRun {
+    /// Its folder.
+    pub record: PathBuf,
+    /// Its duration.
+    pub seconds: f64,
+    /// Nodes by rank.
+    pub nodes: Vec<NodeId>,
+}
+
+/// Reads the duration and the placement of a recorded run.
 ///
 /// # Errors
 /// The folder has no record of all ranks with times and nodes of this machine.
-pub fn run_of(record: &Path, fabric: &Fabric) -> Result<(f64, Vec<NodeId>)> {
+pub fn run_of(record: &Path, fabric: &Fabric) -> Result<RecordedRun> {
     let ranks = Ranks::read(record)?;
     if let Some(absent) = ranks.absent() {
         refuse!("{}: {absent}", record.display());
@@ -67,15 +77,19 @@ pub fn run_of(record: &Path, fabric: &Fabric) -> Result<(f64, Vec<NodeId>)> {
         );
     };
     let placed = read_placement(&record.join("placement.csv"), fabric, None::<&Allocation>)?;
-    Ok((times.seconds, by_rank(&placed.placement)))
+    Ok(RecordedRun {
+        record: record.to_owned(),
+        seconds: times.seconds,
+        nodes: by_rank(&placed.placement),
+    })
 }
 
 /// Keeps measured runs beside a trace, each once; later predictions have their errors as intervals.
 ///
 /// # Errors
-/// The trace is no folder, or a record cannot be read; ranks of another number.
-pub fn keep(trace: &str, records: &[PathBuf], fabric: &Fabric, ranks: usize) -> Result<()> {
-    if records.is_empty() {
+/// The trace is no folder; ranks of another number.
+pub fn keep(trace: &str, runs: &[RecordedRun], fabric: &Fabric, ranks: usize) -> Result<()> {
+    if runs.is_empty() {
         return Ok(());
     }
     let folder = Path::new(trace);
@@ -85,18 +99,18 @@ pub fn keep(trace: &str, records: &[PathBuf], fabric: &Fabric, ranks: usize) -> 
         );
     }
     let path = folder.join(FILE);
-    let known = kept(trace, fabric, ranks)?.0;
+    let mut known = kept(trace, fabric, ranks)?.0;
     let mut lines = String::new();
-    for record in records {
-        let (seconds, nodes) = run_of(record, fabric)?;
+    for run in runs {
+        let (seconds, nodes) = (run.seconds, &run.nodes);
         if nodes.len() != ranks {
             let found = nodes.len();
             refuse!(
                 "{}: found {found} ranks, expected {ranks}, as in {trace}",
-                record.display()
+                run.record.display()
             );
         }
-        let is_same = |k: &Kept| (k.1 - seconds).abs() < 1e-6 && k.2 == nodes;
+        let is_same = |k: &Kept| (k.1 - seconds).abs() < 1e-6 && k.2 == *nodes;
         if known.iter().any(is_same) {
             continue;
         }
@@ -104,6 +118,7 @@ pub fn keep(trace: &str, records: &[PathBuf], fabric: &Fabric, ranks: usize) -> 
         let now = now.map_or(0.0, |d| d.as_secs_f64());
         let names: Vec<&str> = nodes.iter().map(|&n| &*fabric.node(n).name).collect();
         lines.push_str(&format!("{now:.3},{seconds:.6},{}\n", names.join("|")));
+        known.push((String::new(), seconds, nodes.clone()));
     }
     if lines.is_empty() {
         return Ok(());

@@ -4,8 +4,8 @@ mod answer;
 mod learnt;
 mod placed;
 
-pub use learnt::{Measured, keep, run_of};
-pub use placed::{RECORDED, by_rank, recorded};
+pub use learnt::{Measured, RecordedRun, keep, run_of};
+pub use placed::{RECORDED, by_rank, recorded_nodes};
 
 use crate::calibration::parameters;
 use crate::error::{Result, refuse};
@@ -21,7 +21,7 @@ use hopbyte_model::parameters::OperatingPoint;
 use hopbyte_model::program::{Forecast, Forecaster};
 use hopbyte_observe::read_folded;
 use hopbyte_observe::trace::recorded;
-use placed::{check, placements, recorded_nodes};
+use placed::{check, placements};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -181,10 +181,11 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     for (name, nodes) in &placed {
         found.push((name.as_str(), run(&network, nodes)?));
     }
-    learnt::keep(ask.trace, ask.measured, fabric, ranks)?;
+    let runs = ask.measured.iter().map(|record| run_of(record, fabric));
+    learnt::keep(ask.trace, &runs.collect::<Result<Vec<_>>>()?, fabric, ranks)?;
     let recorded_seconds = recorded_seconds(&folded);
     let mut measured = Vec::new();
-    let replayed = match (found.first(), recorded_nodes(ask, None)) {
+    let replayed = match (found.first(), recorded_nodes(ask.trace, fabric, None)) {
         (Some(&(RECORDED, first)), _) if ask.background.is_none() => Some(first),
         (_, Some(Ok((_, nodes)))) if nodes.len() == ranks => Some(run(&idle, &nodes)?),
         _ => None,

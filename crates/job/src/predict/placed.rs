@@ -25,7 +25,7 @@ pub(super) fn placements(
         .transpose()?;
     let mut list: Vec<(String, Vec<NodeId>)> = Vec::new();
     let mut allocation = None;
-    match recorded_nodes(ask, given.as_ref()) {
+    match recorded_nodes(ask.trace, fabric, given.as_ref()) {
         Some(Ok((nodes, ranks))) => {
             list.push((RECORDED.to_owned(), ranks));
             allocation = Some(nodes);
@@ -90,16 +90,8 @@ fn read(
     Ok((placed.allocation, by_rank(&placed.placement)))
 }
 
-/// Those of the recorded run, if the trace has them.
-pub(super) fn recorded_nodes(
-    ask: &Ask<'_>,
-    given: Option<&Allocation>,
-) -> Option<Result<(Allocation, Vec<NodeId>)>> {
-    recorded(ask.trace, &ask.machine.fabric, given)
-}
-
 /// Allocation and nodes by rank of the run that a folder of `hopbyte record` has; `None` if it does not say.
-pub fn recorded(
+pub fn recorded_nodes(
     trace: &str,
     fabric: &Fabric,
     given: Option<&Allocation>,

@@ -3,7 +3,9 @@
 use crate::document::Document;
 use crate::error::Result;
 use crate::machine::Machine;
-use crate::predict::{Ask, RECORDED, RunTime, by_rank, keep, predict, recorded, run_of};
+use crate::predict::{
+    Ask, RECORDED, RecordedRun, RunTime, by_rank, keep, predict, recorded_nodes, run_of,
+};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -82,7 +84,7 @@ pub struct Run {
 /// As [`predict`]; records without times or nodes; runs or a mapping of another number of ranks.
 pub fn compare(ran: &Ran<'_>) -> Result<RunTimeReport> {
     let fabric = &ran.machine.fabric;
-    let before = recorded(ran.trace, fabric, None).and_then(Result::ok);
+    let before = recorded_nodes(ran.trace, fabric, None).and_then(Result::ok);
     let before = before.map(|(_, nodes)| nodes);
     let mut given = Vec::new();
     given.extend(
@@ -90,12 +92,10 @@ pub fn compare(ran: &Ran<'_>) -> Result<RunTimeReport> {
             .iter()
             .map(|nodes| (RECORDED.to_owned(), nodes.clone())),
     );
-    let mut measured = Vec::with_capacity(ran.records.len());
-    for record in ran.records {
-        let (seconds, nodes) = run_of(record, fabric)?;
-        given.push((record.display().to_string(), nodes.clone()));
-        measured.push((seconds, nodes));
-    }
+    let measured = ran.records.iter().map(|record| run_of(record, fabric));
+    let measured: Vec<RecordedRun> = measured.collect::<Result<_>>()?;
+    let placed = |run: &RecordedRun| (run.record.display().to_string(), run.nodes.clone());
+    given.extend(measured.iter().map(placed));
     let mapped = ran.mapping.map(|saved| saved.placed(fabric)).transpose()?;
     let mapped = mapped.map(|(_, placement)| by_rank(&placement));
     let prediction = predict(&Ask {
@@ -114,13 +114,13 @@ pub fn compare(ran: &Ran<'_>) -> Result<RunTimeReport> {
     })?;
     let recorded_seconds = prediction.recorded_seconds.filter(|_| before.is_some());
     let rows = &prediction.placements[usize::from(before.is_some())..];
-    let one = |((row, (seconds, nodes)), record): ((&RunTime, &_), &PathBuf)| {
-        let (seconds, nodes): (f64, &Vec<_>) = (*seconds, nodes);
+    let one = |(row, run): (&RunTime, &RecordedRun)| {
+        let (seconds, nodes) = (run.seconds, &run.nodes);
         let apart = |others: &Vec<_>| nodes.iter().zip(others).filter(|(a, b)| a != b).count();
         let moved = before.as_ref().is_some_and(|b| apart(b) > 0);
         let gain = recorded_seconds.filter(|_| moved);
         Run {
-            record: record.display().to_string(),
+            record: run.record.display().to_string(),
             seconds,
             predicted_seconds: row.seconds,
             least_seconds: row.least_seconds,
@@ -134,17 +134,12 @@ pub fn compare(ran: &Ran<'_>) -> Result<RunTimeReport> {
             predicted_gain_percent: gain.map(|_| 100.0 * row.gain_ratio),
         }
     };
-    let runs: Vec<Run> = rows
-        .iter()
-        .zip(&measured)
-        .zip(ran.records)
-        .map(one)
-        .collect();
+    let runs: Vec<Run> = rows.iter().zip(&measured).map(one).collect();
     let is_near =
         |run: &Run| run.error_percent.abs() <= ran.tolerance_percent && run.elsewhere == 0;
     let gains = runs.iter().filter_map(|run| run.gain_percent);
     let mut notes = prediction.notes;
-    let kept = keep(ran.trace, ran.records, fabric, prediction.ranks);
+    let kept = keep(ran.trace, &measured, fabric, prediction.ranks);
     if let Err(error) = &kept {
         notes.push(format!("the runs are not kept: {error}"));
     }

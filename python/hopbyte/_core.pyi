@@ -334,7 +334,7 @@ def map(
     trials: int | None = None,
     seed: int = 1,
     threads: int = 0,
-    keep: Literal["hosts"] | None = None,
+    keep: Literal["groups", "hosts", "nothing"] = "groups",
 ) -> Mapping: ...
 def verify(
     machine: Machine,

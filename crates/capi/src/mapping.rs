@@ -135,6 +135,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             goal: choice("objective", options.objective, &goals)?,
             costs: None,
             keep_hosts: false,
+            together: Vec::new(),
         };
         let found = search(&question, &options.effort()?, &|_| {})?;
         let (placement, certificate) = (found.placement, found.certificate);

@@ -285,7 +285,7 @@ pub(crate) fn traffic(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     let order = plan.order;
     let members = |over: &[usize]| groups(order, dense, over);
     let all = (Collective::Allreduce, plan.algorithm);
-    out.collective("tensor", members(&[TENSOR]), all, amounts[TENSOR])?;
+    out.collective(TENSOR_GROUPS, members(&[TENSOR]), all, amounts[TENSOR])?;
     out.collective("data", members(&[CONTEXT, DATA]), all, amounts[DATA])?;
     let ring = (Collective::Allgather, Algorithm::Ring);
     out.collective("context", members(&[CONTEXT]), ring, amounts[CONTEXT])?;
@@ -310,6 +310,9 @@ fn rest_of(text: &str) -> Option<&str> {
     text.strip_prefix("plan:")
 }
 
+/// Kind of the groups of tensor-parallel ranks.
+pub const TENSOR_GROUPS: &str = "tensor";
+
 /// The kind of some groups, and their ranks.
 pub type Groups = (&'static str, Vec<Vec<u32>>);
 
@@ -320,7 +323,7 @@ pub type Groups = (&'static str, Vec<Vec<u32>>);
 pub fn reducing_groups(text: &str) -> Option<Result<Vec<Groups>, FabricError>> {
     let rest = rest_of(text)?;
     Some(parsed(text, rest).map(|(plan, dense, _)| {
-        let kinds = [("tensor", &[TENSOR][..]), ("data", &[CONTEXT, DATA])];
+        let kinds = [(TENSOR_GROUPS, &[TENSOR][..]), ("data", &[CONTEXT, DATA])];
         let members = |over: &[usize]| groups(plan.order, dense, over).collect::<Vec<_>>();
         let all = kinds.map(|(name, over)| (name, members(over)));
         all.into_iter()

@@ -61,6 +61,9 @@ pub struct Document {
     pub current: Option<Cost>,
     /// Cost of the mapping.
     pub result: Cost,
+    /// Cost of a better mapping that was not taken because it divides tensor-parallel groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divided: Option<Cost>,
     /// Proven lower bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
@@ -288,6 +291,7 @@ impl Document {
             }),
             current: c.current.as_ref().map(|e| Cost::of(fabric, e)),
             result: Cost::of(fabric, &c.result),
+            divided: c.divided.as_ref().map(|e| Cost::of(fabric, e)),
             bound: Some(c.bound.clone()),
             verdict: Some(c.verdict),
             moved_tasks: c.moved_tasks,

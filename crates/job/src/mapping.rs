@@ -174,21 +174,31 @@ impl Mapping {
             Baseline::InOrder => String::new(),
             _ => format!("; against in order: {}", changes(&c.baseline, &c.result)),
         };
+        let divided = self.divided_text();
         let proven = match c.optimal {
             true => "; no other placement is better (all were searched)",
             false => "",
         };
         if c.verdict == Verdict::NoImprovement {
             return format!(
-                "no improvement: nothing better than {name} was found, which is returned{in_order}{proven}"
+                "no improvement: nothing better than {name} was found, which is returned{in_order}{proven}{divided}"
             );
         }
         format!(
-            "better than {name}: {}{in_order}; {} of {} tasks move{proven}",
+            "better than {name}: {}{in_order}; {} of {} tasks move{proven}{divided}",
             changes(cost, &c.result),
             count(c.moved_tasks),
             count(self.placement.tasks()),
         )
+    }
+
+    /// What a better placement that divides groups would change.
+    fn divided_text(&self) -> String {
+        let changes = |d| changes(&self.certificate.result, d);
+        let divided = self.certificate.divided.as_ref().map(changes);
+        divided.map_or_else(String::new, |changes| format!(
+            "\ntensor-parallel groups stay together; with some of them on several hosts (--keep nothing): {changes}"
+        ))
     }
 }
 

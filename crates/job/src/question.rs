@@ -9,6 +9,7 @@ use crate::inputs::{self, LinkReading};
 use crate::inside::{NodeInside, Part};
 use crate::machine::{Machine, MachineSource};
 use crate::{Lacking, shell_word};
+use hopbyte_fabric::plan;
 use hopbyte_fabric::wire::{Loads, Overhead};
 use hopbyte_fabric::{
     Allocation, Exchange, Fabric, FabricError, InputError, LinkState, Placement, Routing, Traffic,
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,8 +63,86 @@ pub struct Asked {
     pub wire: WireOptions,
     /// Whether phases of the traffic overlap although its file says that they follow one another.
     pub overlap: bool,
-    /// Whether only whole hosts are permuted; see [`Problem::keep_hosts`].
-    pub keep_hosts: bool,
+    /// What stays together.
+    pub keep: Keep,
+}
+
+impl FromStr for Keep {
+    type Err = String;
+
+    /// Parses a name; the error lists the valid names.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|k| k.name() == text);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!(
+                "found '{}' to keep, expected {names}",
+                text.escape_default()
+            )
+        })
+    }
+}
+
+impl fmt::Display for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a search may not take apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Tensor-parallel groups of a plan; see [`Problem::together`].
+    #[default]
+    Groups,
+    /// Hosts; see [`Problem::keep_hosts`].
+    Hosts,
+    /// Nothing.
+    Nothing,
+}
+
+impl Keep {
+    /// All values, the default first.
+    pub const ALL: [Self; 3] = [Self::Groups, Self::Hosts, Self::Nothing];
+
+    /// The name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Groups => "groups",
+            Self::Hosts => "hosts",
+            Self::Nothing => "nothing",
+        }
+    }
+
+    /// One line for the help.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Groups => {
+                "tensor-parallel groups of a plan in one NVLink domain each, where there is room for all"
+            }
+            Self::Hosts => {
+                "hosts, with the same local ranks on each (implied by --emit of a launcher that needs it)"
+            }
+            Self::Nothing => "single ranks are placed by the objective alone",
+        }
+    }
+
+    /// Groups of ranks of some traffic for [`Problem::together`].
+    ///
+    /// # Errors
+    /// A plan that cannot be read.
+    pub fn groups(self, traffic: &str) -> Result<Vec<Vec<u32>>> {
+        let kinds = match self {
+            Self::Groups => plan::reducing_groups(traffic).transpose()?,
+            Self::Hosts | Self::Nothing => None,
+        };
+        let tensor = |kind: plan::Groups| (kind.0 == plan::TENSOR_GROUPS).then_some(kind.1);
+        Ok(kinds
+            .into_iter()
+            .flatten()
+            .find_map(tensor)
+            .unwrap_or_default())
+    }
 }
 
 /// Protocol bytes beside the payload of messages, as options.
@@ -236,6 +316,8 @@ pub struct Question {
     pub turns: Vec<Turn>,
     /// Whether only whole hosts are permuted.
     pub keep_hosts: bool,
+    /// Groups of ranks that stay in one unit of hosts.
+    pub together: Vec<Vec<u32>>,
 }
 
 /// The snapshot of a running oracle.
@@ -283,8 +365,8 @@ impl Asked {
         if self.wire.network != WireOptions::DEFAULT_NETWORK {
             add("--wire", &self.wire.network);
         }
-        if self.keep_hosts {
-            add("--keep", "hosts");
+        if self.keep != Keep::default() {
+            add("--keep", self.keep.name());
         }
         if self.overlap {
             text.push_str(" --overlap");
@@ -334,6 +416,7 @@ impl Asked {
             loads: self.wire.loads(&machine.fabric, &exchange)?,
             exchange: Arc::new(exchange),
             turns: self.wire.turns(&machine.fabric, &traffic)?,
+            together: self.keep.groups(&traffic.source)?,
             traffic: traffic.source,
             traffic_notes: traffic.notes,
             machine,
@@ -346,7 +429,7 @@ impl Asked {
             node,
             goal: self.goal,
             costs,
-            keep_hosts: self.keep_hosts,
+            keep_hosts: self.keep == Keep::Hosts,
         })
     }
 
@@ -495,6 +578,7 @@ impl Question {
             loads: self.loads.exchange.as_ref(),
             turns: &self.turns,
             keep_hosts: self.keep_hosts,
+            together: &self.together,
             ..Problem::new(
                 &self.machine.fabric,
                 &self.machine.routing,

@@ -269,6 +269,7 @@ fn gather(
         best_baseline: (best.best_baseline, other),
         current: of(Baseline::Current)?.map(|c| c.1),
         result,
+        divided: None,
         bound: best.bound.clone(),
         verdict: best.verdict,
         moved_tasks: placement.moved(problem.current.unwrap_or(&in_order)),

@@ -102,6 +102,8 @@ pub struct Certificate {
     pub current: Option<Evaluation>,
     /// The placement returned.
     pub result: Evaluation,
+    /// A better placement that was found and not taken, because it divides groups of [`Problem::together`].
+    pub divided: Option<Evaluation>,
     /// Bound that no placement can go below.
     pub bound: Bound,
     /// Whether the result is better than the best baseline.
@@ -302,12 +304,16 @@ fn searched(
     // would have.
     let current = candidates.iter().position(|c| c.0 == Baseline::Current);
     let reference = current.unwrap_or(0);
+    let together = |placement: &Placement| hosts::whole::count(problem, placement).unwrap_or(0);
+    let better = |a: (&Placement, &Evaluation), b: (&Placement, &Evaluation)| {
+        let more = together(a.0).cmp(&together(b.0));
+        more.is_gt() || (more.is_eq() && a.1.better_than(b.1, &problem.objective))
+    };
+    let placed = |i: usize| (&candidates[i].1, &candidates[i].2);
     let mut best = reference;
     for i in 0..candidates.len() {
-        let cost = &candidates[i].2;
-        if cost.keeps_limits(&candidates[reference].2, &problem.objective)
-            && cost.better_than(&candidates[best].2, &problem.objective)
-        {
+        let limits = &candidates[reference].2;
+        if placed(i).1.keeps_limits(limits, &problem.objective) && better(placed(i), placed(best)) {
             best = i;
         }
     }
@@ -315,12 +321,14 @@ fn searched(
     let on_wire = problem.loads.map(Graph::of_tasks);
     let flows = on_wire.as_ref().unwrap_or(&requests);
     let block_of = kept.as_ref().map(Hosts::block_of);
-    let bound_of = |problem: &Problem<'_>, requests: &Graph, flows: &Graph| match hosts {
+    let bound_of = |problem: &Problem<'_>, requests: &Graph, flows: &Graph, reached| match hosts {
         _ if flagged.is_set() => Bound::default(),
-        true => hosts::bound::bound(problem, requests, flows, block_of.as_deref()),
+        true => hosts::bound::bound(problem, requests, flows, block_of.as_deref(), reached),
         false => bound(problem, requests, flows),
     };
-    let mut bound = bound_of(problem, &requests, flows);
+    let reached = candidates.iter().map(|c| c.2.worst_link_seconds);
+    let reached = reached.fold(f64::INFINITY, f64::min);
+    let mut bound = bound_of(problem, &requests, flows, reached);
     if let Some(hosts) = kept.as_ref().filter(|_| !flagged.is_set()) {
         let least = keep::bound(problem, hosts, &candidates[0].2);
         bound.worst_link_seconds = bound.worst_link_seconds.max(least);
@@ -328,7 +336,8 @@ fn searched(
     turns::raise(&mut bound, problem, |turn| {
         let requests = Graph::of_tasks(turn.exchange);
         let on_wire = turn.loads.map(Graph::of_tasks);
-        bound_of(turn, &requests, on_wire.as_ref().unwrap_or(&requests))
+        let flows = on_wire.as_ref().unwrap_or(&requests);
+        bound_of(turn, &requests, flows, f64::INFINITY)
     });
     let graph = match problem.objective {
         Objective::WorstLink | Objective::WorstNetworkLink => flows,
@@ -395,29 +404,43 @@ fn searched(
     let improved = found
         .best
         .filter(|(_, cost)| worth(cost, &start_cost, &problem.objective));
-    let mut verdict = if improved.is_some() {
-        Verdict::Improved
-    } else {
-        Verdict::NoImprovement
-    };
-    let (mut placement, mut result) = improved.unwrap_or((start, start_cost.clone()));
+    let mut best_found = improved.unwrap_or((start, start_cost.clone()));
+    let start = &candidates[best];
+    let mut others = found.kept;
+    others.retain(|(_, cost)| worth(cost, &start.2, &problem.objective));
+    others.push((start.1.clone(), start.2.clone()));
+    let more = others
+        .iter()
+        .filter(|o| together(&o.0) > together(&best_found.0));
+    let whole = more.reduce(|a, b| match better((&b.0, &b.1), (&a.0, &a.1)) {
+        true => b,
+        false => a,
+    });
+    let divided = whole.map(|w| std::mem::replace(&mut best_found, w.clone()).1);
     let searched = options.trials != Some(0) && matches!(problem.objective, Objective::WorstLink);
     if hosts && searched && kept.is_none() && !flagged.is_set() {
-        let start = &candidates[best];
-        let mut others = Vec::new();
-        if !found.optimal && !in_turn {
-            others = found.kept;
-            others.retain(|(_, cost)| worth(cost, &start.2, &problem.objective));
-            others.push((start.1.clone(), start.2.clone()));
+        if found.optimal || in_turn {
+            others.clear();
         }
-        let searched = (placement, result);
-        (placement, result) =
-            hosts::whole::gather(problem, graph, searched, &others, options.seed, flagged)?;
-        verdict = match placement == start.1 {
-            true => Verdict::NoImprovement,
-            false => Verdict::Improved,
-        };
+        let gathered = hosts::whole::gather(
+            problem,
+            graph,
+            best_found.clone(),
+            &others,
+            options.seed,
+            flagged,
+        )?;
+        if together(&gathered.0) >= together(&best_found.0) {
+            best_found = gathered;
+        }
     }
+    let (placement, result) = best_found;
+    let divided = divided.filter(|d: &Evaluation| d.better_than(&result, &problem.objective));
+    let optimal = found.optimal && divided.is_none();
+    let verdict = match placement == start.1 {
+        true => Verdict::NoImprovement,
+        false => Verdict::Improved,
+    };
     let reference = problem.current.unwrap_or(&candidates[0].1);
     let certificate = Certificate {
         objective: match in_turn {
@@ -431,6 +454,7 @@ fn searched(
             .find(|c| c.0 == Baseline::Current)
             .map(|c| c.2.clone()),
         result,
+        divided,
         bound,
         verdict,
         moved_tasks: placement.moved(reference),
@@ -438,7 +462,7 @@ fn searched(
         trials: found.trials,
         threads,
         interrupted: flagged.is_set(),
-        optimal: found.optimal,
+        optimal,
         wall_seconds: 0.0,
         cpu_seconds: 0.0,
     };

@@ -104,6 +104,9 @@ pub struct Problem<'a> {
     /// Whether hosts are kept whole: consecutive ranks fill each host's slots in order, and only hosts are permuted, as
     /// torchrun and others need. All baselines are then orders of hosts.
     pub keep_hosts: bool,
+    /// Groups of tasks that stay in one unit of hosts each, if the units have room for all, even if the objective is lower
+    /// without: tensor-parallel ranks, whose exchanges nothing overlaps. Without hosts they do not matter.
+    pub together: &'a [Vec<u32>],
 }
 
 impl<'a> Problem<'a> {
@@ -125,6 +128,7 @@ impl<'a> Problem<'a> {
             loads: None,
             turns: &[],
             keep_hosts: false,
+            together: &[],
         }
     }
 

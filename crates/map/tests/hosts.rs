@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use hopbyte_fabric::faults::Fault;
+use hopbyte_fabric::plan::reducing_groups;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::spec::Described;
 use hopbyte_fabric::{Allocation, Exchange, NodeId, Placement, declared, spec};
@@ -67,6 +68,40 @@ fn tensor_parallel_groups_stay_on_their_host() {
         let worst = result.worst_link.unwrap();
         assert!(machine.fabric.is_inner(worst));
     }
+}
+
+/// Rings of context parallelism carry more bytes than tensor-parallel pairs: by the objective alone the pairs are divided.
+#[test]
+fn groups_of_the_problem_stay_together() {
+    let machine = spec::machine("fattree:down=8x8,up=1x8,rails=8,link=25,hosts=dgx-h100").unwrap();
+    let nodes: Vec<NodeId> = hosts(&machine, 8);
+    let allocation = allocation(&machine, &nodes);
+    let text = "plan:dp=2,tp=2,pp=4,cp=4";
+    let groups = reducing_groups(text).unwrap().unwrap();
+    let exchange = declared::traffic(text).unwrap().total();
+    let free = Problem::new(&machine.fabric, &machine.routing, &exchange, &allocation);
+    let problem = Problem {
+        together: &groups[0].1,
+        ..free
+    };
+    let (placement, c) = map(&free, &quick(1_000), &|_| {}).unwrap();
+    assert!(whole_groups(&machine, &placement, 2) < 32);
+    assert!(c.divided.is_none());
+    let (kept, certificate) = map(&problem, &quick(1_000), &|_| {}).unwrap();
+    assert_eq!(whole_groups(&machine, &kept, 2), 32);
+    let time = certificate.result.worst_link_seconds;
+    assert!(time <= certificate.baseline.worst_link_seconds);
+    let divided = certificate.divided.unwrap();
+    assert!(divided.worst_link_seconds < time);
+    assert!(divided.worst_link_seconds <= c.result.worst_link_seconds * (1.0 + 1e-9));
+    // Where a domain has no room for a group, all are placed by the objective.
+    let wide: Vec<Vec<u32>> = (0..4).map(|g| (16 * g..16 * (g + 1)).collect()).collect();
+    let problem = Problem {
+        together: &wide,
+        ..free
+    };
+    let (placement, _) = map(&problem, &quick(1_000), &|_| {}).unwrap();
+    assert!(whole_groups(&machine, &placement, 2) < 32);
 }
 
 #[test]
@@ -162,6 +197,78 @@ fn small_cases_are_solved() {
             "{seed}: {found} {best} {:?}",
             c.best_baseline
         );
+    }
+}
+
+/// All placements of rings and cliques of six tasks on hosts with two or three places: the bound holds for the best, and
+/// reaches it in most cases.
+#[test]
+fn rings_and_cliques_are_bounded() {
+    let mut exact = 0;
+    for (text, count) in [
+        ("fattree:down=4x2,up=1x2,rails=2,hosts=plain/rail", 3),
+        ("fattree:down=4x3,up=1x3,rails=3,hosts=plain/nearest", 2),
+    ] {
+        let machine = spec::machine(text).unwrap();
+        let nodes: Vec<NodeId> = hosts(&machine, count);
+        assert_eq!(nodes.len(), 6);
+        let allocation = allocation(&machine, &nodes);
+        let orders = permutations(6);
+        for seed in 0..10 {
+            let mut rng = Random::stream(seed, 1);
+            let [ring, clique] = [0; 2].map(|_| 1e6 * (1 + rng.below(9)) as f64);
+            let size = [2, 3, 6][rng.below(3)];
+            let entry = |a: u32, b: u32| {
+                let next = if (a + 1) % 6 == b { ring } else { 0.0 };
+                let near = if a / size == b / size { clique } else { 0.0 };
+                (a, b, next + near, 1)
+            };
+            let pairs = (0..6).flat_map(|a| (0..6).map(move |b| (a, b)));
+            let entries: Vec<_> = pairs
+                .filter(|(a, b)| a != b)
+                .map(|(a, b)| entry(a, b))
+                .collect();
+            let exchange = Exchange::new(6, entries).unwrap();
+            let problem = Problem::new(&machine.fabric, &machine.routing, &exchange, &allocation);
+            let cost = |order: &Vec<usize>| {
+                let nodes = order.iter().map(|&i| nodes[i]);
+                let placement = Placement::on_nodes(&machine.fabric, &allocation, nodes).unwrap();
+                evaluate(&problem, &placement).unwrap().worst_link_seconds
+            };
+            let best = orders.iter().map(cost).fold(f64::INFINITY, f64::min);
+            let (_, c) = map(&problem, &quick(2_000), &|_| {}).unwrap();
+            let bound = c.bound.worst_link_seconds;
+            assert!(
+                bound <= best * (1.0 + 1e-6),
+                "{text} {seed}: {bound} > {best}"
+            );
+            assert!(
+                c.result.worst_link_seconds <= best * (1.0 + 1e-6),
+                "{text} {seed}"
+            );
+            exact += u32::from(bound >= best * (1.0 - 1e-6));
+        }
+    }
+    assert!(exact >= 12, "{exact} of 20");
+}
+
+/// Experts in groups that no host has room for: each task's partners outside are counted, with its bytes in a ring.
+#[test]
+fn experts_on_hosts_are_bounded_exactly() {
+    let machine = spec::machine("gpu-rails").unwrap();
+    let nodes: Vec<NodeId> = hosts(&machine, 4);
+    let allocation = allocation(&machine, &nodes);
+    for plan in [
+        "plan:dp=8,tp=4,ep=8",
+        "plan:dp=32,tp=1,ep=16",
+        "plan:dp=4,tp=8,ep=4",
+    ] {
+        let exchange = declared::traffic(plan).unwrap().total();
+        let problem = Problem::new(&machine.fabric, &machine.routing, &exchange, &allocation);
+        let (_, c) = map(&problem, &quick(500), &|_| {}).unwrap();
+        let (bound, result) = (c.bound.worst_link_seconds, c.result.worst_link_seconds);
+        assert!(bound >= result * (1.0 - 1e-6), "{plan}: {bound} {result}");
+        assert!(bound <= result * (1.0 + 1e-6), "{plan}: {bound} {result}");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::placement::{Nodes, Placement};
 use crate::traffic::Traffic;
 use hopbyte_apply::write_atomic;
 use hopbyte_job::mapping::before;
-use hopbyte_job::question::route_costs;
+use hopbyte_job::question::{Keep, route_costs};
 use hopbyte_job::{Document, Effort, Goal, Question, WireOptions, search};
 use hopbyte_map::{Problem, Verdict};
 use hopbyte_oracle::{Aggregate, Metric};
@@ -208,17 +208,18 @@ fn check(machine: &Machine, links: Option<&Links>, placement: Option<&Placement>
 /// ``background``: links with counters, for the load of other jobs. ``current``: the current placement; the
 /// result is never worse. ``wire``: the network whose headers and responses links carry on top of the payload
 /// (``auto``: by the machine; ``payload``: none). ``response_fraction`` instead: a share of the payload on the
-/// way back. ``keep='hosts'``: whole hosts are permuted only, as torchrun needs. ``trials`` instead of ``seconds`` gives the same result on any machine. Ctrl-C ends the search with
-/// ``KeyboardInterrupt``.
+/// way back. ``keep``: ``groups`` (tensor-parallel groups of a plan stay in one NVLink domain each, if
+/// all have room), ``hosts`` (whole hosts are permuted only, as torchrun needs) or ``nothing``. ``trials`` instead of ``seconds``
+/// gives the same result on any machine. Ctrl-C ends the search with ``KeyboardInterrupt``.
 #[pyfunction]
 #[pyo3(signature = (
     traffic, machine, nodes=Nodes::List("all".into()), *, ranks_per_node=None, objective="worst-link",
     metric="hops", aggregate=None, background=None, current=None, response_fraction=None,
     wire=WireOptions::DEFAULT_NETWORK, seconds=Effort::DEFAULT.seconds, trials=Effort::DEFAULT.trials,
-    seed=Effort::DEFAULT.seed, threads=Effort::DEFAULT.threads, keep=None
+    seed=Effort::DEFAULT.seed, threads=Effort::DEFAULT.threads, keep="groups"
 ))]
 #[pyo3(
-    text_signature = "(traffic, machine, nodes='all', *, ranks_per_node=None, objective='worst-link', metric='hops', aggregate=None, background=None, current=None, response_fraction=None, wire='auto', seconds=2.0, trials=None, seed=1, threads=0, keep=None)"
+    text_signature = "(traffic, machine, nodes='all', *, ranks_per_node=None, objective='worst-link', metric='hops', aggregate=None, background=None, current=None, response_fraction=None, wire='auto', seconds=2.0, trials=None, seed=1, threads=0, keep='groups')"
 )]
 #[allow(clippy::too_many_arguments)]
 pub fn map(
@@ -238,7 +239,7 @@ pub fn map(
     trials: Option<u64>,
     seed: u64,
     threads: usize,
-    keep: Option<&str>,
+    keep: &str,
 ) -> PyResult<Mapping> {
     let now = current.as_ref().map(Py::get);
     let links = background.as_ref().map(Py::get);
@@ -260,6 +261,8 @@ pub fn map(
         }
         _ => None,
     };
+    let keep: Keep = keep.parse().map_err(wrong)?;
+    let together = keep.groups(traffic.name()).map_err(python)?;
     let wire = WireOptions {
         network: wire.into(),
         response_fraction,
@@ -281,15 +284,8 @@ pub fn map(
         goal,
         costs,
         loads,
-        keep_hosts: match keep {
-            None => false,
-            Some("hosts") => true,
-            Some(other) => {
-                return Err(wrong(format!(
-                    "found keep={other:?}, expected 'hosts' or None"
-                )));
-            }
-        },
+        keep_hosts: keep == Keep::Hosts,
+        together,
     };
     let (mapping, before, cost) = interruptible(py, |stop| {
         let effort = Effort {

@@ -36,6 +36,8 @@ pub(super) struct Offer<'a> {
     pub(super) rates: [Rates; 2],
     /// Rates of the ports of each unit, out and in, and of the host with the most.
     pub(super) ports: &'a [[f64; 2]],
+    /// Highest rates of one task in each unit over its ports, out and in.
+    pub(super) tasks: [&'a [f64]; 2],
     pub(super) host: [f64; 2],
     /// The block of every task, if the tasks of a block are on one host.
     pub(super) block_of: Option<&'a [u32]>,
@@ -196,7 +198,7 @@ fn leaving(
 }
 
 /// Bytes that remain when the densest other parts fill the room; of the last one a share.
-fn beyond(others: &mut [(f64, usize)], room: usize) -> f64 {
+pub(super) fn beyond(others: &mut [(f64, usize)], room: usize) -> f64 {
     let dense = |o: &(f64, usize)| o.0 / o.1 as f64;
     others.sort_unstable_by(|a, b| dense(b).total_cmp(&dense(a)));
     let (mut left, mut bytes) = (room as f64, 0.0);

@@ -90,8 +90,9 @@ struct Rates {
     inner: f64,
     /// Over the ports that the bytes between two tasks use.
     pair: f64,
-    /// Over the ports that the bytes of one task use.
+    /// Over the ports that the bytes of one task use, in any unit and in each.
     task: f64,
+    tasks: Vec<f64>,
     /// Over the inner links between two places.
     inner_link: f64,
     /// Over all ports of a unit, and of the allocation.
@@ -140,30 +141,37 @@ impl Rates {
         let striped = rule == Some(PortRule::Striped);
         // Bytes of one task leave on the rails of its partners, and arrive at its nearest port.
         let many = striped || (rule == Some(PortRule::Rail) && !arriving);
-        let ports = |spreads: bool| {
-            let mut best = 0.0f64;
-            for ports in &sides.ports {
-                let mut by_host: BTreeMap<&str, f64> = BTreeMap::new();
-                for port in ports {
-                    let sum = by_host.entry(&fabric.node(*port).host).or_default();
-                    let capacity = sums[port.index()][0];
-                    *sum = match spreads {
-                        true => *sum + capacity,
-                        false => sum.max(capacity),
-                    };
-                }
-                best = by_host.values().copied().fold(best, f64::max);
+        let of_unit = |ports: &Vec<NodeId>, spreads: bool| {
+            let mut by_host: BTreeMap<&str, f64> = BTreeMap::new();
+            for port in ports {
+                let sum = by_host.entry(&fabric.node(*port).host).or_default();
+                let capacity = sums[port.index()][0];
+                *sum = match spreads {
+                    true => *sum + capacity,
+                    false => sum.max(capacity),
+                };
             }
-            best
+            by_host.into_values().fold(0.0, f64::max)
+        };
+        let units = sides.ports.iter();
+        let ports = |spreads| {
+            units
+                .clone()
+                .map(|p| of_unit(p, spreads))
+                .fold(0.0, f64::max)
         };
         let way = usize::from(arriving);
         let inner = most(&|s| s[1]).min(reach.inner[way]);
         let task = ports(many).min(reach.outer[way]);
+        let tasks = units
+            .clone()
+            .map(|p| of_unit(p, many).min(reach.outer[way]));
         Self {
             all: most(&|s| s[0] + s[1]).min(inner + task),
             inner,
             pair: ports(striped).min(reach.pair),
             task,
+            tasks: tasks.collect(),
             inner_link: inner_link.min(reach.inner_pair),
             unit: sides
                 .ports
@@ -258,12 +266,14 @@ const ROUNDED: f64 = 1.0 - 8.0 * f32::EPSILON as f64;
 
 /// Bounds for machines with links inside hosts.
 ///
-/// `block_of`: the block of every task, if the tasks of a block are on one host.
+/// `block_of`: the block of every task, if the tasks of a block are on one host. `reached`: the worst link's time in some
+/// placement.
 pub(crate) fn bound(
     problem: &Problem<'_>,
     requests: &Graph,
     flows: &Graph,
     block_of: Option<&[u32]>,
+    reached: f64,
 ) -> Bound {
     let fabric = problem.fabric;
     let sides = Sides::of(problem);
@@ -290,6 +300,7 @@ pub(crate) fn bound(
         place,
         rates: [sorts[0].of_parts(), sorts[1].of_parts()],
         ports: &unit_ports,
+        tasks: [&sorts[0].tasks, &sorts[1].tasks],
         host: [sorts[0].host, sorts[1].host],
         block_of,
     };
@@ -318,7 +329,9 @@ pub(crate) fn bound(
         between[0] += if is_side(ends.from) { capacity } else { 0.0 };
         between[1] += if is_side(ends.to) { capacity } else { 0.0 };
     }
-    worst = divided::raise(flows, &offer, worst);
+
+    worst = divided::raise(flows, &offer, worst, reached);
+
     let least = between[0].min(between[1]);
     let network = finite(ratio(wire.router, least));
     let ports = || sides.ports.iter().flatten().map(|&p| fabric.node(p));

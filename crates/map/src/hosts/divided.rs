@@ -2,12 +2,14 @@
 //!
 //! Suppose that the worst link takes less than a time T. Two tasks are in one unit of hosts if their bytes take T over a
 //! port. Beyond that, the bytes of a task to its unit are less than T times its rate inside, those to other units less than T
-//! times its rate outside: of its partners some must be near, and some may not be. With the parts that tasks of one unit
-//! form, this gives pairs of parts that are in one unit, and pairs that are not; the parts must fit into the units.
+//! times its rate outside: of its partners some must be near, and some may not be; a unit has room for so many of them.
+//! With the parts that tasks of one unit form, this gives pairs of parts that are in one unit, and pairs that are not; the
+//! parts must fit into the units.
 //!
 //! If parts of a heavier level do not fit as wholes, some are divided. In a ring each unit with some but not all of a part
-//! has a task whose heavy bytes arrive from another unit, so that its other heavy bytes may not: the part of these has
-//! tasks in that unit too, and is divided over the same units, and so on.
+//! has a task whose heavy bytes arrive from another unit. If those and the bytes of partners that have no room take T, the
+//! part stays whole. The task's other heavy bytes may not come from another unit too: the part of these has tasks in that
+//! unit, and is divided over the same units, and so on.
 
 use super::apart::{self, Offer, Rates};
 use super::packing::Packing;
@@ -18,11 +20,18 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_EDGES: usize = 1 << 14;
 const MOST_PARTS: usize = 4096;
 
+/// Partners that are looked at in all searches for units of parts, and the share of what is left that one may look at.
+const MOST_LOOKS: usize = 200_000_000;
+const SHARE: usize = 4;
+
 /// Levels of bytes below the ones that join tasks, whose parts may be divided.
 const LEVELS: usize = 4;
 
 /// Longest time that is looked at, by the bound so far.
 const MOST: f64 = 4.0;
+
+/// Partners of a task with the most bytes that sums may lack.
+const HEAVIEST: usize = 3;
 
 /// Steps between two times of tasks.
 const STEPS: usize = 4;
@@ -33,15 +42,22 @@ const ROUNDED: f64 = 1.0 - 1e-9;
 /// Bytes of an edge in one direction: sent, received.
 pub(super) const DIRECTIONS: [fn(&Edge) -> f64; 2] = [|e| f64::from(e.out), |e| f64::from(e.back)];
 
-/// The longest time below which no placement is possible, at least `known`.
-pub(super) fn raise(graph: &Graph, offer: &Offer<'_>, known: f64) -> f64 {
+/// The longest time below which no placement is possible, at least `known`; `reached` is the time of some placement.
+pub(super) fn raise(graph: &Graph, offer: &Offer<'_>, known: f64, reached: f64) -> f64 {
     let rates = offer.rates;
     if graph.ends() > MOST_EDGES || rates[0].pair.min(rates[1].pair) <= 0.0 {
         return known;
     }
-    let is_impossible =
-        |time: f64| Parts::of(graph, offer, time).is_none_or(|p| p.are_impossible());
-    let times = times(graph, &rates, known);
+    let mut looks = MOST_LOOKS;
+    let mut is_impossible = |time: f64| {
+        let mut share = looks / SHARE;
+        looks -= share;
+        let found = Parts::of(graph, offer, time).is_none_or(|p| p.are_impossible(&mut share));
+        looks += share;
+        found
+    };
+    let mut times = times(graph, &rates, known);
+    times.retain(|&t| t <= reached);
     let (mut low, mut high) = (0, times.len());
     let mut best = known;
     while low < high {
@@ -58,7 +74,8 @@ pub(super) fn raise(graph: &Graph, offer: &Offer<'_>, known: f64) -> f64 {
     // Between two of these times the bytes of all tasks of a unit fill its ports.
     let mut most = times
         .get(low)
-        .map_or(2.0 * best, |&next| next.min(2.0 * best));
+        .map_or(2.0 * best, |&next| next.min(2.0 * best))
+        .min(reached);
     for _ in 0..STEPS {
         let middle = best.midpoint(most);
         match is_impossible(middle) {
@@ -78,20 +95,20 @@ fn times(graph: &Graph, rates: &[Rates; 2], known: f64) -> Vec<f64> {
             bytes.clear();
             bytes.extend(graph.edges(task).iter().map(of).filter(|&b| b > 0.0));
             bytes.sort_unstable_by(|a, b| b.total_cmp(a));
-            let mut sum = 0.0;
             let mut add = |sum: f64| sums.insert((direction, (sum as f32).to_bits()));
-            for (at, &b) in bytes.iter().enumerate() {
-                sum += b;
-                add(sum);
+            for &b in &bytes {
                 add(b);
-                if let Some(first) = bytes.first().filter(|_| at > 0) {
+                if let Some(first) = bytes.first() {
                     add(first + b);
                 }
             }
-            if let [a, b, c, ..] = bytes[..] {
-                [b + c, a + c].into_iter().for_each(|s| {
-                    add(s);
-                });
+            // The heaviest of all may be inside.
+            for from in 0..bytes.len().min(HEAVIEST) {
+                let mut sum = 0.0;
+                for &b in &bytes[from..] {
+                    sum += b;
+                    add(sum);
+                }
             }
         }
     }
@@ -154,6 +171,43 @@ fn together(of: &[u32], block_of: &[u32]) -> Vec<u32> {
     joined(of, joins.into_iter())
 }
 
+/// Bytes of a task in one direction, by where its partners are.
+struct Partners {
+    /// In its own part, and in parts of other units.
+    inside: f64,
+    outside: f64,
+    /// Bytes, size and number of the other parts, most bytes by task first.
+    others: Vec<(f64, usize, u32)>,
+    /// Tasks of these that its unit has room for.
+    room: usize,
+}
+
+impl Partners {
+    /// Other parts that are the first to stay.
+    fn near(&self) -> impl Iterator<Item = &(f64, usize, u32)> {
+        let mut left = self.room;
+        self.others.iter().take_while(move |o| {
+            let stays = left > 0;
+            left = left.saturating_sub(o.1);
+            stays
+        })
+    }
+
+    /// Fewest bytes to other units; `part` is in one of those.
+    fn leaving(&self, part: Option<u32>) -> f64 {
+        let (mut left, mut bytes) = (self.room as f64, self.outside);
+        for &(own, size, number) in &self.others {
+            let share = match Some(number) == part {
+                true => 0.0,
+                false => (left / size as f64).min(1.0),
+            };
+            left -= share * size as f64;
+            bytes += own * (1.0 - share);
+        }
+        bytes
+    }
+}
+
 /// Parts whose tasks are in one unit if the worst link takes less than `time`.
 struct Parts<'a> {
     graph: &'a Graph,
@@ -198,44 +252,65 @@ impl<'a> Parts<'a> {
         self.of.iter().for_each(|&p| self.sizes[p as usize] += 1);
     }
 
+    /// The partners of a task in one direction.
+    fn partners(&self, task: u32, direction: usize) -> Partners {
+        let own = self.of[task as usize];
+        let mut by_part: BTreeMap<u32, f64> = BTreeMap::new();
+        for edge in self.graph.edges(task) {
+            *by_part.entry(self.of[edge.to as usize]).or_default() += DIRECTIONS[direction](edge);
+        }
+        let inside = by_part.remove(&own).unwrap_or(0.0);
+        let most = self.offer.rooms.iter().copied().max().unwrap_or(0);
+        let room = most.saturating_sub(self.sizes[own as usize]);
+        let size = |p: u32| self.sizes[p as usize];
+        let is_apart = |p: u32| size(p) > room || self.apart.contains(&(own.min(p), own.max(p)));
+        let (away, rest): (Vec<_>, Vec<_>) = by_part.into_iter().partition(|b| is_apart(b.0));
+        let mut others: Vec<_> = rest.into_iter().map(|(p, b)| (b, size(p), p)).collect();
+        let dense = |o: &(f64, usize, u32)| o.0 / o.1 as f64;
+        others.sort_by(|a, b| dense(b).total_cmp(&dense(a)));
+        Partners {
+            inside,
+            outside: away.iter().map(|b| b.1).sum(),
+            others,
+            room,
+        }
+    }
+
+    /// Whether bytes take the whole time at a rate.
+    fn fills(&self, bytes: f64, rate: f64) -> bool {
+        rate > 0.0 && bytes >= self.time * rate
+    }
+
     /// Parts that must be joined, by the bytes of every task; `None` if a task has too many either way.
     fn look(&mut self) -> Option<Vec<(u32, u32)>> {
         let mut joins = Vec::new();
-        let mut by_part: BTreeMap<u32, f64> = BTreeMap::new();
         // Tasks of one place exchange bytes without a link.
-        let (one, most) = (self.offer.place == 1, self.time);
+        let one = self.offer.place == 1;
         loop {
             let before = self.apart.len();
             for task in 0..self.graph.units() as u32 {
                 let own = self.of[task as usize];
-                for (rates, of) in self.offer.rates.iter().zip(DIRECTIONS) {
-                    by_part.clear();
-                    for edge in self.graph.edges(task) {
-                        *by_part.entry(self.of[edge.to as usize]).or_default() += of(edge);
-                    }
-                    let inside = by_part.remove(&own).unwrap_or(0.0);
-                    let is_apart = |p: u32| self.apart.contains(&(own.min(p), own.max(p)));
-                    let away = by_part.iter().filter(|b| is_apart(*b.0));
-                    let outside: f64 = away.map(|b| b.1).sum();
-                    let fills = |bytes: f64, rate: f64| rate > 0.0 && bytes >= most * rate;
-                    if (one && fills(inside, rates.inner)) || fills(outside, rates.task) {
+                for (direction, rates) in self.offer.rates.iter().enumerate() {
+                    let all = self.partners(task, direction);
+                    let near = |bytes: f64| one && self.fills(all.inside + bytes, rates.inner);
+                    if near(0.0) || self.fills(all.leaving(None), rates.task) {
                         return None;
                     }
-                    let mut new = Vec::new();
-                    for (&part, &bytes) in by_part.iter().filter(|b| !is_apart(*b.0)) {
-                        let far = fills(outside + bytes, rates.task);
-                        let near = one && fills(inside + bytes, rates.inner);
-                        if far && near {
-                            return None;
-                        }
-                        if far {
-                            joins.push((own, part));
-                        }
-                        if near {
-                            new.push((own.min(part), own.max(part)));
-                        }
+                    let far =
+                        |o: &&(f64, usize, u32)| self.fills(all.leaving(Some(o.2)), rates.task);
+                    let stay: Vec<u32> = all.near().filter(far).map(|o| o.2).collect();
+                    let leave: Vec<u32> = all
+                        .others
+                        .iter()
+                        .filter(|o| near(o.0))
+                        .map(|o| o.2)
+                        .collect();
+                    if stay.iter().any(|p| leave.contains(p)) {
+                        return None;
                     }
-                    self.apart.extend(new);
+                    joins.extend(stay.into_iter().map(|p| (own, p)));
+                    self.apart
+                        .extend(leave.into_iter().map(|p| (own.min(p), own.max(p))));
                 }
             }
             if !joins.is_empty() || self.apart.len() == before {
@@ -251,15 +326,59 @@ impl<'a> Parts<'a> {
     }
 
     /// Whether the parts do not fit into the units.
-    fn are_impossible(&self) -> bool {
+    fn are_impossible(&self, looks: &mut usize) -> bool {
         let rooms = self.rooms();
         if !apart::fit(&self.sizes, &rooms) {
             return true;
         }
         let parts = (&self.of[..], &self.sizes[..]);
         self.sizes.len() <= MOST_PARTS
-            && (self.levels().iter().any(|l| self.is_indivisible(l, &rooms))
-                || Packing::is_impossible(self.graph, self.offer, parts, self.time))
+            && (self.is_unit_too_slow()
+                || self.levels().iter().any(|l| self.is_indivisible(l, &rooms))
+                || Packing::is_impossible(self.graph, self.offer, parts, self.time, looks))
+    }
+
+    /// Whether a unit that must have tasks, for want of room in the others, has ports that are too slow for any.
+    fn is_unit_too_slow(&self) -> bool {
+        let between = self.graph.quotient(&self.of, self.sizes.len());
+        let spare = self
+            .offer
+            .rooms
+            .iter()
+            .sum::<usize>()
+            .saturating_sub(self.of.len());
+        let mut fewest: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+        let units = self.offer.rooms.iter().zip(self.offer.ports);
+        let mut needy = units.filter(|u| *u.0 > spare);
+        needy.any(|(&room, ports)| {
+            (0..2).any(|direction| {
+                let bytes = fewest.entry((room, direction));
+                let bytes =
+                    bytes.or_insert_with(|| self.fewest(&between, (room, room - spare), direction));
+                self.fills(*bytes, ports[direction])
+            })
+        })
+    }
+
+    /// Fewest bytes in a direction of `tasks` tasks in a unit with some room.
+    fn fewest(&self, between: &Graph, (room, tasks): (usize, usize), direction: usize) -> f64 {
+        let mut parts: Vec<(f64, usize)> = Vec::new();
+        let mut others = Vec::new();
+        for (part, &size) in (0..).zip(&self.sizes).filter(|p| *p.1 <= room) {
+            others.clear();
+            let edges = between.edges(part).iter();
+            others.extend(edges.map(|e| (DIRECTIONS[direction](e), self.sizes[e.to as usize])));
+            parts.push((apart::beyond(&mut others, room - size), size));
+        }
+        let each = |p: &(f64, usize)| p.0 / p.1 as f64;
+        parts.sort_unstable_by(|a, b| each(a).total_cmp(&each(b)));
+        let (mut left, mut bytes) = (tasks as f64, 0.0);
+        for (own, size) in parts {
+            let share = (left / size as f64).min(1.0);
+            left -= share * size as f64;
+            bytes += own * share;
+        }
+        bytes
     }
 
     /// Slots of the units that can be used: of two parts that are apart, a unit has one at most.
@@ -307,10 +426,12 @@ impl<'a> Parts<'a> {
         }
         let sizes: Vec<usize> = members.iter().map(Vec::len).collect();
         let mut follow: Vec<Vec<u32>> = vec![Vec::new(); count];
+        let mut stays = vec![false; count];
         for (part, tasks) in members.iter().enumerate().filter(|m| m.1.len() > 1) {
             let Some(heavy) = self.ring(tasks, part_of, *level) else {
                 continue;
             };
+            stays[part] = (0..2).any(|direction| !self.can_be_cut(tasks, *level, direction));
             for (direction, of) in DIRECTIONS.iter().enumerate() {
                 follow[part].extend(self.followers(
                     tasks,
@@ -341,7 +462,9 @@ impl<'a> Parts<'a> {
                 let same: Vec<u32> = reached(&back, part).intersection(&all).copied().collect();
                 let tasks: usize = same.iter().map(|&p| sizes[p as usize]).sum();
                 let large = rooms.iter().filter(|&&room| room >= all.len());
-                let divides = large.clone().count() > 1 && large.sum::<usize>() >= tasks;
+                let divides = all.iter().all(|&p| !stays[p as usize])
+                    && large.clone().count() > 1
+                    && large.sum::<usize>() >= tasks;
                 same.iter()
                     .for_each(|&p| is_known[p as usize] = Some(divides));
                 divides
@@ -352,6 +475,25 @@ impl<'a> Parts<'a> {
             }
         }
         !apart::fit(&pieces, rooms)
+    }
+
+    /// Whether some task of a ring has time for heavy bytes in a direction from or to another unit.
+    fn can_be_cut(&self, tasks: &[u32], level: f32, direction: usize) -> bool {
+        let rate = self.offer.rates[direction].task;
+        tasks.iter().any(|&task| {
+            let heavy = |e: &&Edge| DIRECTIONS[direction](e) >= f64::from(level);
+            let edges = self.graph.edges(task).iter().filter(heavy);
+            let mut parts: Vec<u32> = edges.map(|e| self.of[e.to as usize]).collect();
+            parts.retain(|&p| p != self.of[task as usize]);
+            parts.sort_unstable();
+            parts.dedup();
+            let all = (!parts.is_empty()).then(|| self.partners(task, direction));
+            all.is_some_and(|all| {
+                parts
+                    .iter()
+                    .any(|&p| !self.fills(all.leaving(Some(p)), rate))
+            })
+        })
     }
 
     /// The least heavy bytes of a task from others of a part, and to them, if each sends to as many as it receives from:

@@ -45,6 +45,12 @@ const TRIALS: (u64, u64, u64) = (100, 1 << 13, 1 << 16);
 const ORDERS: (u64, u64, u64) = (64, 1 << 10, 1 << 14);
 const SHARE_OF_ORDERS: f64 = 0.2;
 
+/// Sizes of portions of units that are tried beside those of the job's own groups.
+const PORTIONS: [usize; 6] = [2, 4, 8, 16, 32, 64];
+
+/// Time for one of these, by that for groups of the job.
+const LESS: f64 = 0.25;
+
 /// Longest time of the runs over units, as a share of a search with a time budget.
 const SHARE: f64 = 0.3;
 
@@ -112,20 +118,25 @@ pub(crate) fn search(run: &Run<'_>) -> Result<Found, MapError> {
 /// Where many hosts take part, swaps of single places hardly find one.
 fn whole(run: &Run<'_>, paths: &HostPaths<'_>) -> Result<Vec<(Placement, Evaluation)>, MapError> {
     let (problem, runs) = (run.problem, run.options.runs.max(1) as u64);
-    let hosts = Hosts::of(problem);
-    let mut all = Vec::new();
+    let mut all = vec![(Hosts::of(problem), true)];
     if problem.exchange.tasks() <= MOST_TASKS {
         let most = paths.units().iter().map(Vec::len).max().unwrap_or(0);
-        let own = |size: &usize| (0..hosts.blocks()).all(|b| hosts.size(b) == *size);
-        let sizes = whole::run_sizes(run.graph, most)
+        let own = whole::run_sizes(run.graph, most);
+        let other = PORTIONS
             .into_iter()
-            .filter(|size| !own(size));
-        all.extend(sizes.filter_map(|size| Hosts::portions(problem, size)));
+            .filter(|s| *s <= most && !own.contains(s));
+        let sizes: Vec<(usize, bool)> = own.iter().map(|&s| (s, true)).collect();
+        for (size, is_own) in sizes.into_iter().chain(other.map(|s| (s, false))) {
+            let hosts = &all[0].0;
+            let is_new = (0..hosts.blocks()).any(|b| hosts.size(b) != size);
+            let portions = Hosts::portions(problem, size).filter(|_| is_new);
+            all.extend(portions.map(|p| (p, is_own)));
+        }
     }
-    all.insert(0, hosts);
-    let seconds = run.options.seconds * SHARE_OF_ORDERS / all.len() as f64;
+    let weight = |is_own| if is_own { 1.0 } else { LESS };
+    let weights: f64 = all.iter().map(|a| weight(a.1)).sum();
     let mut found: Vec<(Placement, Evaluation)> = Vec::new();
-    for (number, hosts) in all.iter().enumerate() {
+    for (number, (hosts, is_own)) in all.iter().enumerate() {
         let at_bound = |c: &Evaluation| !less(run.bound, c.score(&problem.objective).0);
         // Orders of hosts lower the bytes between hosts even then.
         let best = &run.candidates[run.best].2;
@@ -133,10 +144,14 @@ fn whole(run: &Run<'_>, paths: &HostPaths<'_>) -> Result<Vec<(Placement, Evaluat
             break;
         }
         let planned = (ORDERS.0 * hosts.blocks() as u64).clamp(ORDERS.1, ORDERS.2);
+        // No fewer than a search that keeps hosts has.
+        let trials = |given: u64| match is_own {
+            true => given.max(planned * runs),
+            false => given.min(planned),
+        };
         let options = Options {
-            seconds,
-            // No fewer than a search that keeps hosts has.
-            trials: run.options.trials.map(|trials| trials.max(planned * runs)),
+            seconds: run.options.seconds * SHARE_OF_ORDERS * weight(*is_own) / weights,
+            trials: run.options.trials.map(trials),
             ..*run.options
         };
         let run = Run {

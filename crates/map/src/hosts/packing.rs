@@ -8,118 +8,140 @@ use super::divided::DIRECTIONS;
 use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of parts, and of assignments that are tried.
+/// Maximum number of parts.
 const MOST_PARTS: usize = 128;
-const MOST_TRIED: usize = 1_000;
 
 /// No unit.
 const NONE: usize = usize::MAX;
 
-/// Bytes of a task, or of several at one host, in one direction, by part.
+/// Bytes of a task, or of several at one host, in one direction.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Demand {
+    /// The part of the tasks.
+    part: u32,
     direction: usize,
-    /// Bits of the bytes: nonnegative numbers are in the order of their bits.
-    bytes: Vec<(u32, u64)>,
     /// Whether these are all bytes of the ranks of one host.
     host: bool,
+    /// Bits of the bytes inside the part, and by other part: nonnegative numbers are in the order of their bits.
+    inside: u64,
+    bytes: Vec<(u32, u64)>,
 }
 
+/// A search for units of all parts.
 pub(super) struct Packing<'a> {
     offer: &'a Offer<'a>,
     time: f64,
     sizes: &'a [usize],
-    /// Demands of every part, without those that others exceed in all parts.
-    demands: Vec<Vec<Demand>>,
+    demands: Vec<Demand>,
+    /// The demands of every part, and those of others with bytes from or to it.
+    own: Vec<Vec<usize>>,
+    with: Vec<Vec<(usize, f64)>>,
+    /// Bytes of every demand from or to the assigned parts of each unit.
+    placed: Vec<Vec<f64>>,
     /// Bytes to every other part with traffic, and from it.
     between: Vec<BTreeMap<u32, [f64; 2]>>,
+    /// Looks at partners after an assignment of each part.
+    effort: Vec<usize>,
     /// Parts in the order of assignment.
     order: Vec<usize>,
     unit_of: Vec<usize>,
     left: Vec<usize>,
     loads: Vec<[f64; 2]>,
-    tried: usize,
+    /// Partners that may still be looked at.
+    looks: &'a mut usize,
 }
 
 impl<'a> Packing<'a> {
-    /// Whether it is proven that the parts cannot be assigned.
+    /// Whether it is proven that the parts cannot be assigned, with so many looks at partners.
     pub(super) fn is_impossible(
         graph: &Graph,
         offer: &'a Offer<'a>,
         (of, sizes): (&[u32], &'a [usize]),
         time: f64,
+        looks: &'a mut usize,
     ) -> bool {
-        if sizes.len() > MOST_PARTS || offer.rooms.len() < 2 {
+        let units = offer.rooms.len();
+        if sizes.len() > MOST_PARTS || units < 2 {
             return false;
         }
         let mut packing = Self {
             offer,
             time,
             sizes,
-            demands: vec![Vec::new(); sizes.len()],
+            demands: Vec::new(),
+            own: vec![Vec::new(); sizes.len()],
+            with: vec![Vec::new(); sizes.len()],
+            placed: Vec::new(),
             between: vec![BTreeMap::new(); sizes.len()],
+            effort: Vec::new(),
             order: Vec::new(),
             unit_of: vec![NONE; sizes.len()],
             left: offer.rooms.to_vec(),
-            loads: vec![[0.0; 2]; offer.rooms.len()],
-            tried: 0,
+            loads: vec![[0.0; 2]; units],
+            looks,
         };
         packing.count(graph, of);
         packing.sort();
         packing.assign(0) == Some(false)
     }
 
-    /// Bytes of all tasks by part.
+    /// Bytes of all tasks and hosts by part.
     fn count(&mut self, graph: &Graph, of: &[u32]) {
-        let mut demands: Vec<BTreeSet<Demand>> = vec![BTreeSet::new(); self.sizes.len()];
-        let mut hosts: BTreeMap<(u32, usize), BTreeMap<u32, f64>> = BTreeMap::new();
+        let mut tasks: BTreeSet<Demand> = BTreeSet::new();
+        let mut hosts: BTreeMap<(u32, usize), (u32, BTreeMap<u32, f64>)> = BTreeMap::new();
         for task in 0..graph.units() as u32 {
             let own = of[task as usize];
             for (direction, bytes_of) in DIRECTIONS.iter().enumerate() {
                 let mut by_part: BTreeMap<u32, f64> = BTreeMap::new();
+                let mut inside = 0.0;
                 for edge in graph.edges(task) {
                     let (part, bytes) = (of[edge.to as usize], bytes_of(edge));
-                    if bytes > 0.0 {
+                    if part == own {
+                        inside += bytes;
+                    } else if bytes > 0.0 {
                         *by_part.entry(part).or_default() += bytes;
-                    }
-                    if part != own && bytes > 0.0 {
                         self.between[own as usize].entry(part).or_default()[direction] += bytes;
                     }
                 }
                 if let Some(block_of) = self.offer.block_of {
-                    let all = hosts
-                        .entry((block_of[task as usize], direction))
-                        .or_default();
+                    let key = (block_of[task as usize], direction);
+                    let all = &mut hosts.entry(key).or_insert((own, BTreeMap::new())).1;
                     for (&part, &bytes) in &by_part {
                         *all.entry(part).or_default() += bytes;
                     }
                 }
-                let bytes = by_part.iter().map(|(&p, b)| (p, b.to_bits())).collect();
-                let host = false;
-                demands[own as usize].insert(Demand {
+                tasks.insert(Demand {
+                    part: own,
                     direction,
-                    bytes,
-                    host,
+                    host: false,
+                    inside: inside.to_bits(),
+                    bytes: by_part.iter().map(|(&p, b)| (p, b.to_bits())).collect(),
                 });
             }
         }
-        if let Some(block_of) = self.offer.block_of {
-            let owner: BTreeMap<u32, u32> =
-                block_of.iter().copied().zip(of.iter().copied()).collect();
-            for ((block, direction), by_part) in hosts {
-                let bytes = by_part.iter().map(|(&p, b)| (p, b.to_bits())).collect();
-                let host = true;
-                demands[owner[&block] as usize].insert(Demand {
-                    direction,
-                    bytes,
-                    host,
-                });
-            }
-        }
-        self.demands = demands
+        let hosts = hosts
             .into_iter()
-            .map(|d| d.into_iter().collect())
-            .collect();
+            .map(|((_, direction), (part, by_part))| Demand {
+                part,
+                direction,
+                host: true,
+                inside: 0,
+                bytes: by_part.iter().map(|(&p, b)| (p, b.to_bits())).collect(),
+            });
+        self.demands = tasks.into_iter().chain(hosts).collect();
+        for (number, demand) in self.demands.iter_mut().enumerate() {
+            self.own[demand.part as usize].push(number);
+            for &(part, bits) in &demand.bytes {
+                self.with[part as usize].push((number, f64::from_bits(bits)));
+            }
+            let dense = |b: &(u32, u64)| f64::from_bits(b.1) / self.sizes[b.0 as usize] as f64;
+            demand.bytes.sort_by(|a, b| dense(b).total_cmp(&dense(a)));
+        }
+        self.placed = vec![vec![0.0; self.left.len()]; self.demands.len()];
+        let looks = |p: usize| self.own[p].iter().map(|&d| 1 + self.demands[d].bytes.len());
+        let partners = |p: usize| self.between[p].keys().flat_map(|&q| looks(q as usize));
+        let parts = 0..self.sizes.len();
+        self.effort = parts.map(|p| looks(p).chain(partners(p)).sum()).collect();
     }
 
     /// Parts by their traffic with those before, larger ones first.
@@ -149,19 +171,21 @@ impl<'a> Packing<'a> {
         let rooms = self.offer.rooms;
         let mut seen = BTreeSet::new();
         for (unit, &room) in rooms.iter().enumerate() {
-            let rates = self.offer.ports[unit].map(f64::to_bits);
+            let [out, into] = self.offer.tasks.map(|rates| rates[unit].to_bits());
+            let rates = (self.offer.ports[unit].map(f64::to_bits), out, into);
             // Empty units that are alike are one choice.
             let is_new = self.left[unit] < room || seen.insert((room, rates));
             if !is_new || self.left[unit] < self.sizes[part] {
                 continue;
             }
-            self.tried += 1;
-            if self.tried > MOST_TRIED {
-                return None;
-            }
-            let before = self.loads.clone();
+            *self.looks = self.looks.checked_sub(self.effort[part])?;
+            let loads = self.loads.clone();
+            let placed: Vec<f64> = self.with[part]
+                .iter()
+                .map(|w| self.placed[w.0][unit])
+                .collect();
             self.put(part, unit);
-            let fits = self.is_fast(part);
+            let fits = self.is_fast(part) && self.is_fast_if_full(unit);
             let found = if fits {
                 self.assign(at + 1)
             } else {
@@ -169,7 +193,10 @@ impl<'a> Packing<'a> {
             };
             self.unit_of[part] = NONE;
             self.left[unit] += self.sizes[part];
-            self.loads = before;
+            self.loads = loads;
+            for (w, before) in self.with[part].iter().zip(placed) {
+                self.placed[w.0][unit] = before;
+            }
             if found != Some(false) {
                 return found;
             }
@@ -188,6 +215,9 @@ impl<'a> Packing<'a> {
     fn put(&mut self, part: usize, unit: usize) {
         self.unit_of[part] = unit;
         self.left[unit] -= self.sizes[part];
+        for &(demand, bytes) in &self.with[part] {
+            self.placed[demand][unit] += bytes;
+        }
         for (&other, &[sent, received]) in &self.between[part] {
             let far = self.unit_of[other as usize];
             if far != NONE && far != unit {
@@ -199,35 +229,69 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Whether the tasks of a part and of its partners, and their units, are fast enough so far.
+    /// Whether a part, its partners and their units are fast enough so far, and partners without a unit may have one.
     fn is_fast(&self, part: usize) -> bool {
         let over = |bytes: f64, rate: f64| rate > 0.0 && bytes >= self.time * rate;
-        let unit_is_fast =
-            |unit: usize| (0..2).all(|d| !over(self.loads[unit][d], self.offer.ports[unit][d]));
-        let is_known = |p: &&u32| self.unit_of[**p as usize] != NONE;
-        let partners = self.between[part].keys().filter(is_known);
-        let own = part as u32;
-        std::iter::once(&own).chain(partners).all(|&p| {
-            unit_is_fast(self.unit_of[p as usize])
-                && self.demands[p as usize].iter().all(|demand| {
-                    let (mut inside, mut outside) = (0.0, 0.0);
-                    for &(other, bits) in &demand.bytes {
-                        let bytes = f64::from_bits(bits);
-                        match self.unit_of[other as usize] {
-                            NONE => {}
-                            unit if unit == self.unit_of[p as usize] => inside += bytes,
-                            _ => outside += bytes,
-                        }
-                    }
-                    let rates = &self.offer.rates[demand.direction];
-                    match demand.host {
-                        true => !over(outside, self.offer.host[demand.direction]),
-                        false => {
-                            let near = self.offer.place == 1 && over(inside, rates.inner);
-                            !near && !over(outside, rates.task)
-                        }
-                    }
-                })
+        let partners = self.between[part].keys().map(|&p| p as usize);
+        std::iter::once(part).chain(partners).all(|p| {
+            let fits = |unit: usize| self.own[p].iter().all(|&d| !self.is_slow(d, unit));
+            match self.unit_of[p] {
+                NONE => (0..self.left.len()).any(|u| self.left[u] >= self.sizes[p] && fits(u)),
+                unit => {
+                    let [out, into] = self.offer.ports[unit];
+                    !over(self.loads[unit][0], out)
+                        && !over(self.loads[unit][1], into)
+                        && fits(unit)
+                }
+            }
         })
+    }
+
+    /// Whether all bytes to and from a unit without room are fast enough: all other parts are elsewhere.
+    fn is_fast_if_full(&self, unit: usize) -> bool {
+        if self.left[unit] > 0 {
+            return true;
+        }
+        let is_here = |p: usize| self.unit_of[p] == unit;
+        let mut sums = [0.0; 2];
+        for part in (0..self.sizes.len()).filter(|&p| is_here(p)) {
+            let away = self.between[part]
+                .iter()
+                .filter(|b| !is_here(*b.0 as usize));
+            away.for_each(|b| (0..2).for_each(|d| sums[d] += b.1[d]));
+        }
+        let rates = self.offer.ports[unit];
+        (0..2).all(|d| rates[d] <= 0.0 || sums[d] < self.time * rates[d])
+    }
+
+    /// Whether the bytes of a demand take the time or more if its part is in a unit.
+    fn is_slow(&self, number: usize, unit: usize) -> bool {
+        let (demand, placed) = (&self.demands[number], &self.placed[number]);
+        let rates = &self.offer.rates[demand.direction];
+        let over = |bytes: f64, rate: f64| rate > 0.0 && bytes >= self.time * rate;
+        let inside = f64::from_bits(demand.inside) + placed[unit];
+        if !demand.host && self.offer.place == 1 && over(inside, rates.inner) {
+            return true;
+        }
+        let mut outside = placed.iter().sum::<f64>() - placed[unit];
+        // Partners without a unit, as many as there is room for, may come into this one.
+        let own = match self.unit_of[demand.part as usize] {
+            NONE => self.sizes[demand.part as usize],
+            _ => 0,
+        };
+        let mut left = (self.left[unit] - own) as f64;
+        for &(part, bits) in &demand.bytes {
+            if self.unit_of[part as usize] == NONE {
+                let size = self.sizes[part as usize] as f64;
+                let share = (left / size).min(1.0);
+                left -= share * size;
+                outside += f64::from_bits(bits) * (1.0 - share);
+            }
+        }
+        let rate = match demand.host {
+            true => self.offer.host[demand.direction],
+            false => self.offer.tasks[demand.direction][unit],
+        };
+        over(outside, rate)
     }
 }

@@ -4,13 +4,14 @@
 //! then gets a unit with enough slots that no whole group takes, and the tasks of divided groups change places until the
 //! objective is as good as before; otherwise the placement stays.
 
-use super::apart::parts;
+use super::apart::{fit, parts};
 use crate::evaluate::{Evaluation, evaluate_until, less};
 use crate::graph::Graph;
 use crate::problem::{MapError, Problem};
 use crate::schedule::Stop;
+use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::random::Random;
-use hopbyte_fabric::{Placement, Slot};
+use hopbyte_fabric::{NodeId, Placement, Slot};
 use std::cell::Cell;
 use std::collections::HashMap;
 
@@ -68,14 +69,39 @@ fn by_group(group_of: &[u32]) -> Vec<Vec<u32>> {
     members
 }
 
+/// The number of a problem's groups that a placement has in one unit; `None` if the units have no room for all of them.
+pub(crate) fn count(problem: &Problem<'_>, placement: &Placement) -> Option<usize> {
+    let inside = problem.fabric.inside()?;
+    let mut rooms: HashMap<u32, usize> = HashMap::new();
+    for &(node, slots) in problem.allocation.nodes() {
+        *rooms.entry(unit(inside, node)).or_default() += slots as usize;
+    }
+    let rooms: Vec<usize> = rooms.into_values().collect();
+    let sizes: Vec<usize> = problem.together.iter().map(Vec::len).collect();
+    let is_whole = |group: &&Vec<u32>| {
+        let mut units = group
+            .iter()
+            .map(|&t| unit(inside, placement.slots()[t as usize].node));
+        let first = units.next();
+        units.all(|u| Some(u) == first)
+    };
+    fit(&sizes, &rooms).then(|| problem.together.iter().filter(is_whole).count())
+}
+
+/// The unit of a node. One without an inside is a unit of its own.
+fn unit(inside: &Inside, node: NodeId) -> u32 {
+    inside.unit_of(node).unwrap_or(!node.0)
+}
+
 /// The search for whole groups.
 struct Gather<'a> {
     problem: &'a Problem<'a>,
     /// Group of every task, and its tasks.
     group_of: Vec<u32>,
     members: Vec<Vec<u32>>,
-    /// All slots, and the number of the unit of each.
+    /// All slots, the number of each, and the number of its unit.
     slots: Vec<Slot>,
+    number: HashMap<Slot, u32>,
     unit_of: Vec<u32>,
     stop: Stop,
     /// Evaluations that are left.
@@ -105,58 +131,12 @@ pub(crate) fn gather(
     if problem.exchange.tasks() > MOST_TASKS {
         return Ok((placement, cost));
     }
-    let slots: Vec<Slot> = problem.allocation.slots().collect();
-    let mut rooms: HashMap<u32, usize> = HashMap::new();
-    // A node without an inside is a unit of its own.
-    let unit = |s: &Slot| inside.unit_of(s.node).unwrap_or(!s.node.0);
-    let unit_of: Vec<u32> = slots.iter().map(unit).collect();
-    unit_of
-        .iter()
-        .for_each(|&u| *rooms.entry(u).or_default() += 1);
-    let room = rooms.values().copied().max().unwrap_or(0);
-    let number: HashMap<Slot, u32> = slots.iter().copied().zip(0..).collect();
-    let numbers = |p: &Placement| -> Vec<u32> { p.slots().iter().map(|s| number[s]).collect() };
-    let mut search = Gather {
-        problem,
-        group_of: Vec::new(),
-        members: Vec::new(),
-        slots,
-        unit_of,
-        stop,
-        left: Cell::new(MOST.0.min(MOST_PAIRS / (1 + problem.exchange.pairs()))),
-    };
-    let levels = levels(graph, room);
-    let mut state = State {
-        slot_of: numbers(&placement),
-        placement,
-        cost,
-    };
+    let mut search = Gather::new(problem, inside, stop);
+    let levels = levels(graph, search.room());
+    let mut state = search.numbered(placement, cost);
     if let Some(runs) = levels.iter().rfind(|l| run_size(l).is_some()) {
         search.members = by_group(runs);
-        let groups = 0..search.members.len();
-        let count = |slot_of: &[u32]| {
-            groups
-                .clone()
-                .filter(|&g| search.is_whole(slot_of, g))
-                .count()
-        };
-        let time = state.cost.score(&problem.objective).0;
-        let mut most = count(&state.slot_of);
-        for (placement, cost) in others {
-            let (slot_of, slower) = (
-                numbers(placement),
-                less(time, cost.score(&problem.objective).0),
-            );
-            let whole = count(&slot_of);
-            if !slower && whole > most {
-                most = whole;
-                state = State {
-                    slot_of,
-                    placement: placement.clone(),
-                    cost: cost.clone(),
-                };
-            }
-        }
+        state = search.preferred(state, others);
     }
     let mut rng = Random::stream(seed, STREAM);
     for group_of in levels {
@@ -171,7 +151,56 @@ pub(crate) fn gather(
     Ok((state.placement, state.cost))
 }
 
-impl Gather<'_> {
+impl<'a> Gather<'a> {
+    fn new(problem: &'a Problem<'a>, inside: &Inside, stop: Stop) -> Self {
+        let slots: Vec<Slot> = problem.allocation.slots().collect();
+        Self {
+            problem,
+            group_of: Vec::new(),
+            members: Vec::new(),
+            number: slots.iter().copied().zip(0..).collect(),
+            unit_of: slots.iter().map(|s| unit(inside, s.node)).collect(),
+            slots,
+            stop,
+            left: Cell::new(MOST.0.min(MOST_PAIRS / (1 + problem.exchange.pairs()))),
+        }
+    }
+
+    /// Slots of the largest unit.
+    fn room(&self) -> usize {
+        let mut rooms: HashMap<u32, usize> = HashMap::new();
+        let units = self.unit_of.iter();
+        units.for_each(|&u| *rooms.entry(u).or_default() += 1);
+        rooms.into_values().max().unwrap_or(0)
+    }
+
+    fn numbered(&self, placement: Placement, cost: Evaluation) -> State {
+        State {
+            slot_of: placement.slots().iter().map(|s| self.number[s]).collect(),
+            placement,
+            cost,
+        }
+    }
+
+    /// The state, or one of `others` that is no slower and has more whole groups.
+    fn preferred(&self, state: State, others: &[(Placement, Evaluation)]) -> State {
+        let time = |cost: &Evaluation| cost.score(&self.problem.objective).0;
+        let count = |state: &State| {
+            let groups = 0..self.members.len();
+            groups.filter(|&g| self.is_whole(&state.slot_of, g)).count()
+        };
+        let (first, mut most) = (time(&state.cost), count(&state));
+        let mut best = state;
+        for (placement, cost) in others {
+            let other = self.numbered(placement.clone(), cost.clone());
+            if !less(first, time(cost)) && count(&other) > most {
+                most = count(&other);
+                best = other;
+            }
+        }
+        best
+    }
+
     fn unit(&self, slot_of: &[u32], task: u32) -> u32 {
         self.unit_of[slot_of[task as usize] as usize]
     }

@@ -32,6 +32,9 @@ const FIRST: (u64, u64) = (64, 2_048);
 /// at least) trials of every run. Guessed.
 const STUCK: (u64, u64, u64) = (4, 1_000, 60_000);
 
+/// Rotated and transposed orders: the most of each, and pairs of ranks that their costs count together.
+const REGULAR: (usize, usize) = (128, 300_000);
+
 /// Random stream of the runs.
 const STREAM: u64 = 1 << 35;
 
@@ -214,18 +217,48 @@ impl<'a> Hosts<'a> {
 
     /// By name, numbers as numbers.
     pub(crate) fn by_number(&self) -> Vec<u32> {
-        self.sorted(|host| natural(self.names[host]))
+        let mut order = self.sorted_by_number();
+        order.truncate(self.blocks());
+        order
+    }
+
+    /// All hosts by name, numbers as numbers.
+    fn sorted_by_number(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = (0..self.names.len() as u32).collect();
+        all.sort_by_cached_key(|&host| natural(self.names[host as usize]));
+        all
     }
 
     /// Rank of every host by name, numbers as numbers.
     fn sorted_all(&self) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..self.names.len()).collect();
-        all.sort_by_cached_key(|&host| natural(self.names[host]));
-        let mut rank = vec![0; all.len()];
-        for (at, host) in all.into_iter().enumerate() {
-            rank[host] = at;
+        let mut rank = vec![0; self.names.len()];
+        for (at, host) in self.sorted_by_number().into_iter().enumerate() {
+            rank[host as usize] = at;
         }
         rank
+    }
+
+    /// Orders by number that begin at another host and end before it, so many at most. Rings of consecutive ranks remain;
+    /// those that do not fit into one unit are divided at other ranks.
+    fn rotations(&self, most: usize) -> Vec<Vec<u32>> {
+        let all = self.sorted_by_number();
+        let step = all.len().div_ceil(most + 1).max(1);
+        let rotated = |first: usize| {
+            let order = all[first..].iter().chain(&all[..first]);
+            order.take(self.blocks()).copied().collect()
+        };
+        (step..all.len()).step_by(step).map(rotated).collect()
+    }
+
+    /// Orders by number in which every k-th block is on neighbouring hosts: other orders of a plan's dimensions.
+    fn transposed(&self) -> impl Iterator<Item = Vec<u32>> + use<> {
+        let (all, blocks) = (self.sorted_by_number(), self.blocks());
+        let steps = (1..12).map(|bit| 1 << bit);
+        let steps = steps.filter(move |k| k * 2 <= blocks && blocks.is_multiple_of(*k));
+        steps.map(move |k| {
+            let at = |block: usize| block % k * (blocks / k) + block / k;
+            (0..blocks).map(|block| all[at(block)]).collect()
+        })
     }
 
     /// Any order.
@@ -331,8 +364,17 @@ pub(crate) fn over<P: Paths>(
         found: Found::default(),
         order: starts.first().cloned().unwrap_or_default(),
     };
+    let by_score = |a: &Scored, b: &Scored| less_than(&a.2, &b.2, &problem.objective);
     let mut scored = tried.all(starts)?;
-    scored.sort_by(|a, b| less_than(&a.2, &b.2, &problem.objective));
+    let most = REGULAR.0.min(REGULAR.1 / (1 + problem.exchange.pairs()));
+    for mut others in [
+        hosts.rotations(most),
+        hosts.transposed().take(most).collect(),
+    ] {
+        others.retain(|s| hosts.takes(s));
+        scored.extend(tried.all(others)?.into_iter().min_by(by_score));
+    }
+    scored.sort_by(by_score);
     let starts: Vec<Vec<u32>> = scored.into_iter().map(|s| s.0).collect();
     if starts.is_empty() || hosts.names.len() < 2 {
         return Ok(tried.found);

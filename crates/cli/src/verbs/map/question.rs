@@ -3,6 +3,7 @@
 use crate::args::{self, CounterArgs, FabricOption, one_of};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_fabric::wire::Overhead;
+use hopbyte_job::question::Keep;
 use hopbyte_job::{Goal, GridOptions, Part, WireOptions};
 use hopbyte_oracle::{Aggregate, Metric};
 use std::path::PathBuf;
@@ -58,9 +59,9 @@ pub struct Asked {
         help_heading = "Counters"
     )]
     pub oracle: Option<String>,
-    /// Permute whole hosts only, with the same local ranks on each (implied by --emit of a launcher that needs it)
-    #[arg(long, value_parser = ["hosts"], help_heading = "Search")]
-    pub keep: Option<String>,
+    /// What a search does not take apart
+    #[arg(long, value_parser = one_of::<Keep>(&Keep::ALL.map(|k| (k.name(), k.about()))), default_value_t = Keep::default(), help_heading = "Search")]
+    pub keep: Keep,
     /// Phases of the traffic overlap: add up their bytes, not their times
     #[arg(long, help_heading = "Search")]
     pub overlap: bool,
@@ -175,7 +176,7 @@ impl Asked {
             counters: self.about.options(),
             oracle: self.oracle.clone(),
             goal: self.objective,
-            keep_hosts: self.keep.is_some(),
+            keep: self.keep,
             overlap: self.overlap,
             metric: self.metric,
             aggregate: self.aggregate,

@@ -192,7 +192,7 @@ impl Mapping {
         )
     }
 
-    /// What a better placement that divides groups would change.
+    /// Changes by a better placement that divides groups, as a further line; empty without one.
     fn divided_text(&self) -> String {
         let changes = |d| changes(&self.certificate.result, d);
         let divided = self.certificate.divided.as_ref().map(changes);

@@ -63,8 +63,20 @@ pub struct Asked {
     pub wire: WireOptions,
     /// Whether phases of the traffic overlap although its file says that they follow one another.
     pub overlap: bool,
-    /// What stays together.
+    /// Groups of ranks that stay together.
     pub keep: Keep,
+}
+
+/// Groups of ranks that a search keeps together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Tensor-parallel groups of a plan; see [`Problem::together`].
+    #[default]
+    Groups,
+    /// Hosts; see [`Problem::keep_hosts`].
+    Hosts,
+    /// Nothing.
+    Nothing,
 }
 
 impl FromStr for Keep {
@@ -87,18 +99,6 @@ impl fmt::Display for Keep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// What a search may not take apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keep {
-    /// Tensor-parallel groups of a plan; see [`Problem::together`].
-    #[default]
-    Groups,
-    /// Hosts; see [`Problem::keep_hosts`].
-    Hosts,
-    /// Nothing.
-    Nothing,
 }
 
 impl Keep {

@@ -329,9 +329,7 @@ pub(crate) fn bound(
         between[0] += if is_side(ends.from) { capacity } else { 0.0 };
         between[1] += if is_side(ends.to) { capacity } else { 0.0 };
     }
-
     worst = divided::raise(flows, &offer, worst, reached);
-
     let least = between[0].min(between[1]);
     let network = finite(ratio(wire.router, least));
     let ports = || sides.ports.iter().flatten().map(|&p| fabric.node(p));

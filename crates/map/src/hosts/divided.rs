@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_EDGES: usize = 1 << 14;
 const MOST_PARTS: usize = 4096;
 
-/// Partners that are looked at in all searches for units of parts, and the share of what is left that one may look at.
+/// Budget of the packing searches of one bound, in looks at partners; a search gets one part in [`SHARE`] of the rest.
 const MOST_LOOKS: usize = 200_000_000;
 const SHARE: usize = 4;
 

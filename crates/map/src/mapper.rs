@@ -304,7 +304,8 @@ fn searched(
     // would have.
     let current = candidates.iter().position(|c| c.0 == Baseline::Current);
     let reference = current.unwrap_or(0);
-    let together = |placement: &Placement| hosts::whole::count(problem, placement).unwrap_or(0);
+    let groups = hosts::whole::fitting(problem);
+    let together = |placement: &Placement| hosts::whole::count(problem, groups, placement);
     let better = |a: (&Placement, &Evaluation), b: (&Placement, &Evaluation)| {
         let more = together(a.0).cmp(&together(b.0));
         more.is_gt() || (more.is_eq() && a.1.better_than(b.1, &problem.objective))

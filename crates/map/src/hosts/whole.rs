@@ -69,15 +69,33 @@ fn by_group(group_of: &[u32]) -> Vec<Vec<u32>> {
     members
 }
 
-/// The number of a problem's groups that a placement has in one unit; `None` if the units have no room for all of them.
-pub(crate) fn count(problem: &Problem<'_>, placement: &Placement) -> Option<usize> {
-    let inside = problem.fabric.inside()?;
+/// The groups of a problem that stay together: none if the units have no room for all.
+pub(crate) fn fitting<'a>(problem: &Problem<'a>) -> &'a [Vec<u32>] {
+    let Some(inside) = problem
+        .fabric
+        .inside()
+        .filter(|_| !problem.together.is_empty())
+    else {
+        return &[];
+    };
     let mut rooms: HashMap<u32, usize> = HashMap::new();
     for &(node, slots) in problem.allocation.nodes() {
         *rooms.entry(unit(inside, node)).or_default() += slots as usize;
     }
     let rooms: Vec<usize> = rooms.into_values().collect();
     let sizes: Vec<usize> = problem.together.iter().map(Vec::len).collect();
+    if fit(&sizes, &rooms) {
+        problem.together
+    } else {
+        &[]
+    }
+}
+
+/// The number of groups that a placement has in one unit each.
+pub(crate) fn count(problem: &Problem<'_>, groups: &[Vec<u32>], placement: &Placement) -> usize {
+    let Some(inside) = problem.fabric.inside() else {
+        return 0;
+    };
     let is_whole = |group: &&Vec<u32>| {
         let mut units = group
             .iter()
@@ -85,7 +103,7 @@ pub(crate) fn count(problem: &Problem<'_>, placement: &Placement) -> Option<usiz
         let first = units.next();
         units.all(|u| Some(u) == first)
     };
-    fit(&sizes, &rooms).then(|| problem.together.iter().filter(is_whole).count())
+    groups.iter().filter(is_whole).count()
 }
 
 /// The unit of a node. One without an inside is a unit of its own.

@@ -3,6 +3,7 @@
 use crate::problem::{MapError, Objective, Problem};
 use crate::schedule::Stop;
 use hopbyte_fabric::{End, Exchange, LinkId, Placement, Unroutable};
+use rayon::prelude::*;
 use serde::Serialize;
 
 /// Cost of a placement. Times are bytes / live capacity of a directed link (see [`Problem::live_capacity`]):
@@ -90,6 +91,10 @@ pub(crate) fn less(x: f64, y: f64) -> bool {
 /// Flows between two looks at the stop flag.
 const STRIDE: usize = 1024;
 
+/// From this number on, flows are routed in parallel, in as many portions on any machine: sums round alike.
+const MANY: usize = 1 << 16;
+const PORTIONS: usize = 4;
+
 /// Bytes from one node of the allocation to another.
 struct Flow {
     from: u32,
@@ -121,39 +126,13 @@ pub(crate) fn evaluate_until(
     problem.check()?;
     problem.check_placement(placement)?;
     let flows = node_flows(problem, placement);
-    let mut link_bytes = vec![0.0; problem.fabric.links().len()];
-    let mut sent = vec![0.0; problem.allocation.nodes().len()];
-    let (mut hop_bytes, mut off_node_bytes) = (0.0, 0.0);
-    let mut dead: Vec<Unroutable> = Vec::new();
-    let mut shares = Vec::new();
-    for (number, flow) in flows.iter().enumerate() {
-        if number.is_multiple_of(STRIDE) && stop.is_set() {
-            return Ok(None);
-        }
-        let (from, to) = (problem.node_at(flow.from), problem.node_at(flow.to));
-        if !problem.is_inside(from, to) {
-            sent[flow.from as usize] += flow.bytes;
-            off_node_bytes += flow.bytes;
-        }
-        shares.clear();
-        match problem
-            .routing
-            .shares(problem.fabric, from, to, &mut shares)
-        {
-            Ok(()) => {
-                for &(link, share) in &shares {
-                    link_bytes[link.index()] += flow.load * share;
-                    if problem.fabric.is_hop(link) {
-                        hop_bytes += flow.bytes * share;
-                    }
-                }
-            }
-            Err(error) => dead.push(error),
-        }
+    let Some(routed) = Routed::of_all(problem, &flows, stop) else {
+        return Ok(None);
+    };
+    if !routed.dead.is_empty() {
+        return Err(MapError::unroutable(problem.fabric, routed.dead));
     }
-    if !dead.is_empty() {
-        return Err(MapError::unroutable(problem.fabric, dead));
-    }
+    let (hop_bytes, off_node_bytes) = (routed.hop_bytes, routed.off_node_bytes);
     let total = problem.exchange.total_bytes();
     let mut evaluation = Evaluation {
         worst_link_seconds: 0.0,
@@ -167,10 +146,10 @@ pub(crate) fn evaluate_until(
         hop_bytes,
         average_dilation: if total > 0.0 { hop_bytes / total } else { 0.0 },
         off_node_bytes,
-        worst_injection_bytes: sent.iter().copied().fold(0.0, f64::max),
+        worst_injection_bytes: routed.sent.iter().copied().fold(0.0, f64::max),
         turn_seconds: Vec::new(),
         route_cost: route_cost(problem, &flows),
-        link_bytes,
+        link_bytes: routed.link_bytes,
     };
     time_links(problem, &mut evaluation);
     let Some(times) = turn_seconds(problem, placement, stop)? else {
@@ -178,6 +157,85 @@ pub(crate) fn evaluate_until(
     };
     evaluation.turn_seconds = times;
     Ok(Some(evaluation))
+}
+
+/// Flows on their routes.
+struct Routed {
+    /// By link.
+    link_bytes: Vec<f64>,
+    /// Bytes that leave their node, by place.
+    sent: Vec<f64>,
+    hop_bytes: f64,
+    off_node_bytes: f64,
+    dead: Vec<Unroutable>,
+}
+
+impl Routed {
+    /// All flows; `None` if it was stopped. Outside a pool of threads none is started.
+    fn of_all(problem: &Problem<'_>, flows: &[Flow], stop: Stop) -> Option<Self> {
+        if flows.len() < MANY {
+            return Self::of(problem, flows, stop);
+        }
+        let portion = flows.len().div_ceil(PORTIONS);
+        let of = |part| Self::of(problem, part, stop);
+        let parts: Option<Vec<Self>> = match rayon::current_thread_index() {
+            Some(_) => flows.par_chunks(portion).map(of).collect(),
+            None => flows.chunks(portion).map(of).collect(),
+        };
+        parts?.into_iter().reduce(Self::and)
+    }
+
+    fn of(problem: &Problem<'_>, flows: &[Flow], stop: Stop) -> Option<Self> {
+        let mut routed = Self {
+            link_bytes: vec![0.0; problem.fabric.links().len()],
+            sent: vec![0.0; problem.allocation.nodes().len()],
+            hop_bytes: 0.0,
+            off_node_bytes: 0.0,
+            dead: Vec::new(),
+        };
+        let mut shares = Vec::new();
+        for (number, flow) in flows.iter().enumerate() {
+            if number.is_multiple_of(STRIDE) && stop.is_set() {
+                return None;
+            }
+            let (from, to) = (problem.node_at(flow.from), problem.node_at(flow.to));
+            if !problem.is_inside(from, to) {
+                routed.sent[flow.from as usize] += flow.bytes;
+                routed.off_node_bytes += flow.bytes;
+            }
+            shares.clear();
+            match problem
+                .routing
+                .shares(problem.fabric, from, to, &mut shares)
+            {
+                Ok(()) => {
+                    for &(link, share) in &shares {
+                        routed.link_bytes[link.index()] += flow.load * share;
+                        if problem.fabric.is_hop(link) {
+                            routed.hop_bytes += flow.bytes * share;
+                        }
+                    }
+                }
+                Err(error) => routed.dead.push(error),
+            }
+        }
+        Some(routed)
+    }
+
+    /// The sums of two parts.
+    fn and(mut self, other: Self) -> Self {
+        let add = |sums: &mut [f64], more: &[f64]| {
+            sums.iter_mut()
+                .zip(more)
+                .for_each(|(sum, more)| *sum += more);
+        };
+        add(&mut self.link_bytes, &other.link_bytes);
+        add(&mut self.sent, &other.sent);
+        self.hop_bytes += other.hop_bytes;
+        self.off_node_bytes += other.off_node_bytes;
+        self.dead.extend(other.dead);
+        self
+    }
 }
 
 /// Times of the phases' worst links under a placement; `None` if it was stopped.

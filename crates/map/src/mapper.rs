@@ -28,8 +28,8 @@ pub const MAX_THREADS: usize = 1024;
 /// Options of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Longest wall time of the search, in seconds; it ends sooner if nothing is found any more. Most of it is one long
-    /// run. Baselines, bounds and the first starts take additional time.
+    /// Longest wall time, in seconds; the search ends sooner if nothing is found any more. Most of it is one long run.
+    /// Baselines and bounds count, but [`LEAST_SHARE`] is left for the search; its first starts may take longer.
     pub seconds: f64,
     /// Greatest number of trials of all runs together, instead of a time: the result is then the same on any machine
     /// and any number of threads, and never worse than with fewer.
@@ -191,6 +191,9 @@ pub fn baseline(
 /// Minimum gain of the tie-breaker, as a share, that makes a placement worth a change.
 const LEAST_GAIN: f64 = 0.01;
 
+/// Share of [`Options::seconds`] that is left for the search however long baselines and bounds take.
+const LEAST_SHARE: f64 = 0.25;
+
 /// Share of the objective that is hardly a gain: headers on the wire differ by less between placements.
 const HARDLY: f64 = 1e-3;
 
@@ -251,18 +254,19 @@ pub fn map(
     let is_network = problem.fabric.inside().is_some_and(Inside::is_transparent);
     let problem = if is_network { &network } else { problem };
     let (placement, mut certificate) =
-        pool.install(|| searched(problem, options, threads, progress))?;
+        pool.install(|| searched(problem, options, threads, progress, begin))?;
     certificate.wall_seconds = begin.elapsed().as_secs_f64();
     certificate.cpu_seconds = cpu_seconds() - begin_cpu;
     Ok((placement, certificate))
 }
 
-/// [`map`], with the number of threads resolved.
+/// [`map`], called at `begin`, with the number of threads resolved.
 fn searched(
     problem: &Problem<'_>,
     options: &Options,
     threads: usize,
     progress: &(dyn Fn(Progress) + Sync),
+    begin: Instant,
 ) -> Result<(Placement, Certificate), MapError> {
     let costs = matches!(problem.objective, Objective::RouteCost(_));
     let grid = GridPaths::new(problem).filter(|_| !costs);
@@ -347,6 +351,11 @@ fn searched(
     let in_turn = matches!(problem.objective, Objective::WorstLink) && !problem.turns.is_empty();
     // Tasks of kept hosts may not move one by one.
     let descends = in_turn && !problem.keep_hosts;
+    let left = options.seconds - begin.elapsed().as_secs_f64();
+    let options = &Options {
+        seconds: left.max(LEAST_SHARE * options.seconds),
+        ..*options
+    };
     let span = Span::begin(options.seconds);
     let first = if descends {
         turns::before(options)

@@ -68,6 +68,8 @@ static void refusals(const hopbyte_machine *machine) {
     CHECK(!hopbyte_mapping_create(machine, oracle, traffic, 2, nodes, slots, NULL, &options) && said("-1 threads"));
     options = (hopbyte_map_options){.objective = 9};
     CHECK(!hopbyte_mapping_create(machine, oracle, traffic, 2, nodes, slots, NULL, &options) && said("objective 9"));
+    options = (hopbyte_map_options){.keep = 2};
+    CHECK(!hopbyte_mapping_create(machine, oracle, traffic, 2, nodes, slots, NULL, &options) && said("keep 2"));
     hopbyte_machine *other = hopbyte_machine_open("torus:4x4x4", NULL);
     CHECK(!hopbyte_mapping_create(other, oracle, traffic, 2, nodes, slots, NULL, NULL) && said("another machine"));
     hopbyte_machine_close(other);

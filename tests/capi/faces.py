@@ -20,6 +20,7 @@ MACHINES = ["torus:4x4x4", "gemini:4x4x4", "fattree:k=8,levels=2", "aries:2x3x16
 METRICS = ["hops", "inverse-bandwidth", "used", "input-stall", "credit-stall", "bytes", "packets", "errors"]
 AGGREGATES = ["max", "sum", "mean"]
 OVERS = ["request", "response", "both"]
+KEEPS = ["nothing", "hosts"]
 TASKS, NODES, TRIALS = 24, 12, 3000
 
 
@@ -32,6 +33,7 @@ class Options(ctypes.Structure):
         ("trials", ctypes.c_uint64),
         ("seed", ctypes.c_uint64),
         ("threads", ctypes.c_int),
+        ("keep", ctypes.c_int),
     ]
 
 
@@ -67,14 +69,16 @@ def ring() -> list[tuple[int, int, int]]:
     return [(a, b, size) for (a, b), size in pairs.items()]
 
 
-def by_library(machine: ctypes.c_void_p, objective: int, current: list[int] | None) -> tuple[list[int], Worth]:
+def by_library(
+    machine: ctypes.c_void_p, objective: int, keep: int, current: list[int] | None
+) -> tuple[list[int], Worth]:
     """Node of every task, and the costs."""
     messages = ring()
     traffic = ctypes.c_void_p(needed(LIBRARY.hopbyte_traffic_create(TASKS)))
     columns = [words([m[i] for m in messages]) for i in (0, 1)]
     sizes = (ctypes.c_double * len(messages))(*(m[2] for m in messages))
     assert LIBRARY.hopbyte_traffic_add(traffic, len(messages), *columns, sizes) == 0
-    options = Options(objective, 2.0, TRIALS, 1, 0)
+    options = Options(objective, 2.0, TRIALS, 1, 0, keep)
     mapping = ctypes.c_void_p(
         needed(
             LIBRARY.hopbyte_mapping_create(
@@ -99,19 +103,21 @@ def asked(*arguments: str) -> dict:
 
 
 def compare_mapping(fabric: str, names: list[str], machine: ctypes.c_void_p, folder: Path) -> None:
-    """Every objective, with and without a current placement."""
+    """Every objective, tasks kept together, with and without a current placement."""
     with (folder / "traffic.csv").open("w") as file:
         csv.writer(file).writerows([("src", "dst", "bytes", "messages"), *((*m, 1) for m in ring())])
     backward = [NODES - 1 - rank // 2 for rank in range(TASKS)]
     with (folder / "current.csv").open("w") as file:
         rows = [(rank, names[node], rank % 2) for rank, node in enumerate(backward)]
         csv.writer(file).writerows([("rank", "node", "slot"), *rows])
-    for (i, objective), current in itertools.product(enumerate(OBJECTIVES), (None, backward)):
-        places, worth = by_library(machine, i, current)
-        options = ["--objective", objective, "--trials", str(TRIALS), "--ranks-per-node", "2"]
+    for (i, objective), (k, keep), current in itertools.product(
+        enumerate(OBJECTIVES), enumerate(KEEPS), (None, backward)
+    ):
+        places, worth = by_library(machine, i, k, current)
+        options = ["--objective", objective, "--keep", keep, "--trials", str(TRIALS), "--ranks-per-node", "2"]
         options += ["--current", str(folder / "current.csv")] if current else []
         answer = asked("map", str(folder / "traffic.csv"), "--fabric", fabric, "--nodes", ",".join(names), *options)
-        label = f"{fabric} {objective} {'current' if current else 'in order'}"
+        label = f"{fabric} {objective} {keep} {'current' if current else 'in order'}"
         assert [names[node] for node in places] == answer["placement"], label
         was = answer.get("current") or answer["baseline"]
         for key, before, after in [
@@ -144,7 +150,8 @@ def main() -> None:
             compare_mapping(fabric, names, machine, Path(folder))
         compare_costs(fabric, names, machine)
         LIBRARY.hopbyte_machine_close(machine)
-    print(f"faces: {len(MACHINES)} machines, {len(OBJECTIVES) * 2} mappings and {2 * 3 * 3} costs each, alike")
+    mappings = len(OBJECTIVES) * len(KEEPS) * 2
+    print(f"faces: {len(MACHINES)} machines, {mappings} mappings and {2 * 3 * 3} costs each, alike")
 
 
 main()

@@ -12,7 +12,7 @@ module hopbyte
     integer(c_int) :: objective = hopbyte_worst_link
     real(c_double) :: seconds = 0.01_c_double
     integer(c_int64_t) :: trials = 0, seed = 1
-    integer(c_int) :: threads = 1
+    integer(c_int) :: threads = 1, keep = 0
   end type
 
   type, bind(c) :: hopbyte_map_worth

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define HOPBYTE_VERSION 1 /* of this interface; must equal hopbyte_version() of the library */
+#define HOPBYTE_VERSION 2 /* of this interface; must equal hopbyte_version() of the library */
 
 typedef enum hopbyte_status {
     HOPBYTE_OK = 0,
@@ -53,6 +53,12 @@ typedef enum hopbyte_objective {
     HOPBYTE_WORST_NETWORK_LINK = 1, /* the same between routers only */
     HOPBYTE_HOP_BYTES = 2           /* bytes times links */
 } hopbyte_objective;
+
+/* Tasks that a mapping keeps together. */
+typedef enum hopbyte_keep {
+    HOPBYTE_KEEP_NOTHING = 0,
+    HOPBYTE_KEEP_HOSTS = 1 /* the tasks of a host move to another host as they are: launchers with a list of hosts */
+} hopbyte_keep;
 
 typedef struct hopbyte_machine hopbyte_machine;
 typedef struct hopbyte_oracle hopbyte_oracle;
@@ -109,15 +115,16 @@ hopbyte_status hopbyte_traffic_add(hopbyte_traffic *traffic, size_t count, const
 
 typedef struct hopbyte_map_options {
     hopbyte_objective objective;
-    double seconds;  /* wall time of the search; reading and checking take additional time */
+    double seconds;  /* wall time of the search */
     uint64_t trials; /* number of swaps to try instead of a time: the same result on any machine; 0: by time */
     uint64_t seed;
     int threads;     /* 0: one per core */
+    hopbyte_keep keep;
 } hopbyte_map_options;
 
 /* Maps the tasks of `traffic` to `node_count` nodes of which nodes[i] holds slots[i] tasks. `oracle` (NULL: none) gives
  * the load of other jobs, as of its last refresh. `current` (NULL: in order) is the current node of every task; no node
- * may have more tasks than slots. `options` NULL: worst link, 2 seconds, seed 1, every core, as `hopbyte map`. The
+ * may have more tasks than slots. `options` NULL: worst link, 2 seconds, seed 1, every core, nothing kept, as `hopbyte map`. The
  * result is never worse than the current placement. Links of Gemini and InfiniBand machines carry headers and responses
  * on top of the payload. */
 hopbyte_mapping *hopbyte_mapping_create(const hopbyte_machine *machine, const hopbyte_oracle *oracle,

@@ -19,5 +19,5 @@ use std::ffi::c_int;
 /// Version of the interface; see `hopbyte.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn hopbyte_version() -> c_int {
-    1
+    2
 }

@@ -5,6 +5,7 @@ use crate::machine::hopbyte_machine;
 use crate::oracle::{choice, hopbyte_oracle};
 use crate::traffic::hopbyte_traffic;
 use hopbyte_fabric::{Allocation, NodeId, Placement};
+use hopbyte_job::question::Keep;
 use hopbyte_job::{Effort, Goal, MAX_THREADS, Question, WireOptions, search};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub struct hopbyte_map_options {
     trials: u64,
     seed: u64,
     threads: c_int,
+    keep: c_int,
 }
 
 /// `hopbyte_map_worth`.
@@ -49,7 +51,11 @@ const DEFAULT: hopbyte_map_options = hopbyte_map_options {
     trials: 0,
     seed: Effort::DEFAULT.seed,
     threads: Effort::DEFAULT.threads as c_int,
+    keep: 0,
 };
+
+/// By number in C, whose traffic has no groups.
+const KEEPS: [Keep; 2] = [Keep::Nothing, Keep::Hosts];
 
 impl hopbyte_map_options {
     fn effort(&self) -> Result<Effort, Failure> {
@@ -134,7 +140,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             node: None,
             goal: choice("objective", options.objective, &goals)?,
             costs: None,
-            keep_hosts: false,
+            keep_hosts: choice("keep", options.keep, &KEEPS)? == Keep::Hosts,
             together: Vec::new(),
         };
         let found = search(&question, &options.effort()?, &|_| {})?;

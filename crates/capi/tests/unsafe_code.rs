@@ -36,6 +36,7 @@ struct Options {
     trials: u64,
     seed: u64,
     threads: c_int,
+    keep: c_int,
 }
 #[repr(C)]
 #[derive(Default)]
@@ -129,6 +130,7 @@ fn every_call_with_valid_missing_and_invalid_arguments() {
             trials: 20,
             seed: 1,
             threads: 1,
+            keep: 0,
         };
         let options = (&raw const options).cast();
         let (n, s, c) = (nodes.as_ptr(), slots.as_ptr(), current.as_ptr());

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,3 +81,37 @@ def other_way(name: str) -> str:
     step = 1 if way[1] == "+" else -1
     x, y = (x + step, y) if way[0] == "X" else (x, y + step)
     return f"r{x}-{y} {way[0]}{'-' if way[1] == '+' else '+'}"
+
+
+def test_calibration_of_four_nodes(lab, tmp_path):
+    """One file of all probes, which `predict` reads with its date; two ranks of one node are added to it."""
+    one = lab("torus:2x2", "--rate", "50mbit")
+    file = tmp_path / "machine.jsonl"
+    nodes = ["n0-0", "n0-1", "n1-0", "n1-1"]
+    open_mpi = ("mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent $HOPBYTE_LAB_AGENT --mca mpi_yield_when_idle 1 "
+                "--mca btl tcp,self,vader --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --bind-to none")
+
+    def calibrate(hosts: str, ranks: int, *more: str) -> None:
+        words = (f"{one.binary} --quiet calibrate {' '.join(more)} --programs {PROGRAMS} --deadline 120 -o {file} -- "
+                 f"{open_mpi} --host {hosts} -np {ranks}")
+        command = [str(one.binary), "lab", "run", "--name", one.name, "--on", "n0-0", "--", "sh", "-c", words]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, done.stderr
+
+    def predicted() -> str:
+        trace = Path(__file__).parents[2] / "data/trace-ring"
+        words = ["predict", trace, "--fabric", "torus:2x2", "--nodes", "all"]
+        words += ["--ranks-per-node", "2", "--network", file]
+        done = subprocess.run([one.binary, "--quiet", "--json", *words], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["calibration"]
+
+    calibrate(",".join(nodes), 4)
+    said = predicted()
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    assert said.startswith(f"hopbyte-probe, {today}: overhead "), said
+    assert "half a round trip " in said and "a step of an allreduce by 4 nodes" in said, said
+    assert "on a node" not in said
+    calibrate("n1-1:2", 2, "--append")
+    said = predicted()
+    assert "on a node" in said and "a step of an allreduce by 4 nodes" in said, said

@@ -1,6 +1,6 @@
 //! Answers as tables with units in the header, or as JSON; remarks go to standard error.
 
-pub use hopbyte_fabric::units::{SIZES, TIMES, count, scale};
+pub use hopbyte_fabric::units::{TIMES, count, scale};
 use hopbyte_job::command_line;
 pub use hopbyte_view::terminal::Table;
 use hopbyte_view::terminal::end_spinner;

@@ -36,6 +36,7 @@
 pub mod abilities;
 pub mod attribution;
 pub mod blame;
+pub mod calibrate;
 pub mod calibration;
 pub mod costs;
 pub mod demo;

@@ -205,7 +205,8 @@ impl Mapping {
 /// Changes of the worst link and of hop-bytes.
 fn changes(before: &Evaluation, after: &Evaluation) -> String {
     let change = |was: f64, is: f64| match (was, is) {
-        (w, i) if w == i || w == 0.0 => "as before".to_owned(),
+        (w, i) if w == i => "as before".to_owned(),
+        (0.0, _) => "none before".to_owned(),
         (w, i) => format!("{:+.1} %", 100.0 * (i / w - 1.0)),
     };
     let time = match after.turn_seconds.len() {

@@ -55,6 +55,31 @@ fn probes_give_the_parameters_and_their_origin() {
         "{}",
         found.calibration
     );
+    // Where all ranks take part a message takes longer: two steps of an allreduce.
+    let nodes: Vec<String> = (0..4).map(|i| format!("\"n{i}-0\"")).collect();
+    let time = "{\"schema\":\"hopbyte-probe-1\",\"time_seconds\":1795651200}\n";
+    let run = format!(
+        "{{\"schema\":\"hopbyte-probe-1\",\"run\":{{\"probe\":\"allreduce\",\"nodes\":[{}]}}}}\n",
+        nodes.join(",")
+    );
+    let result = "{\"schema\":\"hopbyte-probe-1\",\"probe\":\"allreduce\",\"bytes\":8,\"median_seconds\":1.6e-3}\n";
+    write(&path, [PROBES.trim_start(), time, &run, result].concat()).unwrap();
+    let (_, late) = parameters(path.to_str(), &machine.fabric).unwrap();
+    assert!(
+        late.latency_s > 7.7e-4 && late.latency_s <= 7.8e-4,
+        "{}",
+        late.latency_s
+    );
+    assert!(
+        late.calibration.starts_with("hopbyte-probe, 2026-11-26"),
+        "{}",
+        late.calibration
+    );
+    // Two ranks of the four on one node: inner messages are no steps between nodes.
+    let run = run.replace("n1-0", "n0-0");
+    write(&path, [PROBES.trim_start(), &run, result].concat()).unwrap();
+    let (_, same) = parameters(path.to_str(), &machine.fabric).unwrap();
+    assert_eq!(same.latency_s, found.latency_s);
     write(&path, "{\"schema\":\"hopbyte-topobw-1\"}").unwrap();
     assert!(parameters(path.to_str(), &machine.fabric).is_err());
     write(&path, toml::to_string(&Parameters::ethernet()).unwrap()).unwrap();

@@ -3,6 +3,7 @@
 mod agent;
 mod apply;
 mod blame;
+mod calibrate;
 mod collect;
 mod config;
 mod demo;
@@ -42,6 +43,8 @@ pub enum Verb {
     /// Measure links and find the slow component
     #[command(subcommand)]
     Probe(probe::Verb),
+    /// Measure latencies, overheads and rates of the machine, for predictions
+    Calibrate(calibrate::CalibrateArgs),
     /// Load of every link, worst first
     Links(links::LinksArgs),
     /// Links, nodes or adapters that slow the network, and the jobs affected; exit code 1 if there are any
@@ -93,8 +96,9 @@ impl Verb {
     pub fn is_short(&self) -> bool {
         let job = matches!(self, Self::Run(_) | Self::Record(_) | Self::Lab(_));
         let probe = matches!(self, Self::Probe(probe::Verb::Run(_)));
+        let measures = matches!(self, Self::Calibrate(_));
         let serves = matches!(self, Self::Agent(_) | Self::Collect(_) | Self::Watch(_));
-        !(job || probe || serves || matches!(self, Self::Demo(_)))
+        !(job || probe || measures || serves || matches!(self, Self::Demo(_)))
     }
 }
 
@@ -105,6 +109,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Run(args) => run::run(args, out),
         Verb::Record(args) => record::run(args, out),
         Verb::Probe(verb) => probe::run(verb, out),
+        Verb::Calibrate(args) => calibrate::run(args, out),
         Verb::Links(args) => links::run(args, out),
         Verb::Blame(args) => blame::run(args, out),
         Verb::Doctor(args) => doctor::run(args, out),

@@ -21,7 +21,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "FILE")]
     placement: Vec<PathBuf>,
     /// Rates and delays beyond the links: plain (default), ethernet, gemini, seastar, infiniband, a TOML file of them, or
-    /// results of hopbyte-probe --json
+    /// results of hopbyte calibrate
     #[arg(long, value_name = "NAME|FILE")]
     network: Option<String>,
     /// Nodes of the placements in order and at random (default: those of the recorded run, or of the first file)

@@ -7,7 +7,7 @@ use crate::record::launch::{self, Flavour, Launcher};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::NodeId;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -45,32 +45,19 @@ impl Measurement {
         nodes: &[NodeId],
         say: &mut dyn FnMut(String),
     ) -> Result<()> {
-        if !(self.deadline > 0.0 && self.deadline <= 1e6) {
-            refuse!(
-                "--deadline: found {}, expected seconds above 0",
-                self.deadline
-            );
-        }
-        let Some(first) = self.launcher.first() else {
-            refuse!("no launcher\nhint: hopbyte probe run … -- mpirun -np 16 --map-by node");
+        let probe = Probe {
+            launcher: &self.launcher,
+            flavour: self.flavour,
+            programs: self.programs.as_deref(),
+            deadline: self.deadline,
         };
-        let Some(flavour) = self.flavour.or(Launcher::of(first)?.flavour()) else {
-            refuse!(
-                "the MPI of {} cannot be detected\nhint: give --flavour ompi, mpich or abi",
-                first.display()
-            );
-        };
-        let own = self.programs.as_ref().map(|p| p.join(flavour.name()));
-        let places = launch::probe_places(flavour);
-        let program = launch::beside("topobw", own.as_deref(), &places, "make -C probes")?;
+        let (mut command, program) = probe.command("topobw")?;
         let schedule = self.output.with_extension("schedule");
         write_atomic(
             &schedule,
             &plan::schedule(&machine.fabric, &machine.routing, nodes)?,
         )?;
         let schedule = schedule.canonicalize().context("finding the schedule")?;
-        let mut command = Command::new(first);
-        command.args(&self.launcher[1..]).arg(&program);
         command.arg("--schedule").arg(&schedule);
         command.args(["--bytes", &self.bytes]);
         for (option, value) in [
@@ -81,23 +68,73 @@ impl Measurement {
             command.args([option, &value.to_string()]);
         }
         command.arg("--json");
-        let unfinished = self.output.with_extension("tmp");
+        say(format!("measuring with {}", program.display()));
+        let results = probe.run("topobw", &mut command, &self.output)?;
+        Ok(write_atomic(&self.output, &results)?)
+    }
+}
+
+/// A probe under a launcher.
+pub(crate) struct Probe<'a> {
+    /// The launcher with its options, without a program.
+    pub(crate) launcher: &'a [OsString],
+    pub(crate) flavour: Option<Flavour>,
+    /// Folder of the probes, with one for each MPI.
+    pub(crate) programs: Option<&'a Path>,
+    /// Time limit of the job in seconds.
+    pub(crate) deadline: f64,
+}
+
+impl Probe<'_> {
+    /// The launcher with a probe, and the probe's file.
+    ///
+    /// # Errors
+    /// No launcher or probe, an MPI that cannot be detected, or a wrong time limit.
+    pub(crate) fn command(&self, name: &str) -> Result<(Command, PathBuf)> {
+        if !(self.deadline > 0.0 && self.deadline <= 1e6) {
+            refuse!(
+                "--deadline: found {}, expected seconds above 0",
+                self.deadline
+            );
+        }
+        let Some(first) = self.launcher.first() else {
+            refuse!("no launcher\nhint: end with one, such as -- mpirun -np 16 --map-by node");
+        };
+        let Some(flavour) = self.flavour.or(Launcher::of(first)?.flavour()) else {
+            refuse!(
+                "the MPI of {} cannot be detected\nhint: give --flavour ompi, mpich or abi",
+                first.display()
+            );
+        };
+        let own = self.programs.map(|p| p.join(flavour.name()));
+        let places = launch::probe_places(flavour);
+        let program = launch::beside(name, own.as_deref(), &places, "make -C probes")?;
+        let mut command = Command::new(first);
+        command.args(&self.launcher[1..]).arg(&program);
+        Ok((command, program))
+    }
+
+    /// What it prints, which is beside `output` while it runs and after a failure.
+    ///
+    /// # Errors
+    /// A job that fails or exceeds its time limit.
+    pub(crate) fn run(&self, name: &str, command: &mut Command, output: &Path) -> Result<Vec<u8>> {
+        let unfinished = output.with_extension("tmp");
         let file = std::fs::File::create(&unfinished)
             .with_context(|| format!("writing {}", unfinished.display()))?;
         command.stdin(Stdio::null()).stdout(file);
-        say(format!("measuring with {}", program.display()));
         let deadline = Duration::from_secs_f64(self.deadline);
-        match launch::run_for(&mut command, Some(deadline))? {
+        match launch::run_for(command, Some(deadline))? {
             Some(status) if status.success() => {}
             Some(status) => refuse!(
-                "topobw ended with {status}; its output is in {}",
+                "{name} ended with {status}; its output is in {}",
                 unfinished.display()
             ),
-            None => refuse!("topobw was ended at the deadline of {} s", self.deadline),
+            None => refuse!("{name} was ended at the deadline of {} s", self.deadline),
         }
         let results = std::fs::read(&unfinished)
             .with_context(|| format!("reading {}", unfinished.display()))?;
-        write_atomic(&self.output, &results)?;
-        Ok(std::fs::remove_file(&unfinished)?)
+        std::fs::remove_file(&unfinished)?;
+        Ok(results)
     }
 }

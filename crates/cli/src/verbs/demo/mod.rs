@@ -3,7 +3,7 @@
 mod experiment;
 
 use super::links;
-use super::map::{say_notes, write_costs};
+use super::map::say_notes;
 use crate::args::{CounterArgs, FabricOptions};
 use crate::output::{Answer, Output, TIMES, Table, count, scale};
 use anyhow::{Context, Result, bail};
@@ -15,6 +15,7 @@ use hopbyte_job::links::lines;
 use hopbyte_job::mapping::write_files;
 use hopbyte_job::{Asked, Document, Effort, Mapping, Question, search};
 use hopbyte_view::report::{About, mapping_page};
+use hopbyte_view::terminal::costs_text;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -128,7 +129,11 @@ pub fn run(args: &DemoArgs, out: &mut Output) -> Result<Answer> {
     }
     heading(out, "map: placement of the ranks", &scene.command)?;
     scene.write_job(out)?;
-    write_costs(&mapping, &scene.question.machine.fabric, out)?;
+    out.text(&costs_text(
+        &mapping,
+        &scene.question.machine.fabric,
+        out.colour(),
+    ))?;
     out.line(mapping.verdict_text())?;
     apply(&scene, &mapping, folder, out)?;
     let command = format!(

@@ -1,6 +1,5 @@
 //! `hopbyte map TRAFFIC --fabric F --nodes LIST`: places the ranks, with a certificate.
 
-mod answer;
 mod question;
 
 use super::apply::refuse;
@@ -14,10 +13,8 @@ use hopbyte_job::spread::{Searched, Spread, Tried, best_of};
 use hopbyte_job::{Document, Effort, Mapping, Question, search};
 use hopbyte_map::budget::Stakes;
 use hopbyte_view::report::{About, mapping_page};
-use hopbyte_view::terminal::Progress;
+use hopbyte_view::terminal::{Progress, mapping_text};
 use std::path::PathBuf;
-
-pub use answer::write_costs;
 
 /// Question, effort and outputs.
 #[derive(clap::Args, Debug)]
@@ -215,7 +212,7 @@ fn print(
     } else if out.json {
         out.object(&Document::of(question, mapping))?;
     } else {
-        answer::write(mapping, question, out)?;
+        out.text(&mapping_text(mapping, question, out.colour()))?;
     }
     Ok(Answer::Yes)
 }

@@ -1,34 +1,34 @@
 //! A mapping as text: costs side by side, the verdict, the ranks of every node.
 
-use crate::output::{Output, SIZES, TIMES, Table, count, scale};
-use anyhow::Result;
+use super::{Table, ranges};
 use hopbyte_fabric::Fabric;
-use hopbyte_fabric::units::bytes_text;
+use hopbyte_fabric::units::{SIZES, TIMES, bytes_text, count, scale};
 use hopbyte_job::mapping::baseline_name;
 use hopbyte_job::{Arranged, Mapping, Question};
 use hopbyte_map::{Baseline, Evaluation};
-use hopbyte_view::terminal::ranges;
+use std::fmt::Write as _;
 
 /// Limit of listed nodes.
 const NODES_SHOWN: usize = 40;
 
 /// The costs side by side, the verdict, and the ranks of every node.
-pub fn write(mapping: &Mapping, question: &Question, out: &mut Output) -> Result<()> {
+pub fn mapping_text(mapping: &Mapping, question: &Question, colour: bool) -> String {
     let c = &mapping.certificate;
     let of_seeds = match mapping.seeds {
         1 => String::new(),
         n => format!(" of {}", count(n)),
     };
-    out.line(format!(
-        "# {} tasks of {} sending {}; {} nodes with {} slots on {}",
+    let mut page = format!(
+        "# {} tasks of {} sending {}; {} nodes with {} slots on {}\n",
         count(question.exchange.tasks()),
         question.traffic,
         bytes_text(question.exchange.total_bytes()),
         count(question.allocation.nodes().len()),
         count(question.allocation.capacity()),
         question.machine.fabric.source(),
-    ))?;
-    out.line(format!(
+    );
+    let _ = writeln!(
+        page,
         "# objective {}; {:.2} s of search{}, {:.2} s of processor time, seed {}{}; uncalibrated: time is bytes / live capacity",
         c.objective,
         c.wall_seconds,
@@ -36,37 +36,37 @@ pub fn write(mapping: &Mapping, question: &Question, out: &mut Output) -> Result
         c.cpu_seconds,
         c.seed,
         of_seeds
-    ))?;
+    );
     for note in &question.traffic_notes {
-        out.line(format!("# {note}"))?;
+        let _ = writeln!(page, "# {note}");
     }
     if let Some(wire) = question.loads.text() {
-        out.line(format!("# {wire}"))?;
+        let _ = writeln!(page, "# {wire}");
     }
     if question.keep_hosts {
-        out.line("# hosts are kept whole: blocks of ranks move from host to host")?;
+        page += "# hosts are kept whole: blocks of ranks move from host to host\n";
     }
     if let Some(oracle) = &question.oracle {
-        out.line(format!("# links as of {oracle}"))?;
+        let _ = writeln!(page, "# links as of {oracle}");
     }
-    write_costs(mapping, &question.machine.fabric, out)?;
-    out.line("")?;
+    page += &costs_text(mapping, &question.machine.fabric, colour);
+    page.push('\n');
     for line in mapping.turns_text(&question.turns) {
-        out.line(line)?;
+        let _ = writeln!(page, "{line}");
     }
-    out.line(mapping.verdict_text())?;
+    let _ = writeln!(page, "{}", mapping.verdict_text());
     if let Some(prediction) = &mapping.run_time {
-        out.line(&prediction.sentence)?;
+        let _ = writeln!(page, "{}", prediction.sentence);
     }
-    out.line("")?;
+    page.push('\n');
     if let Some(inside) = &mapping.inside {
-        write_inside(inside, out)?;
+        page += &inside_text(inside, colour);
     }
-    write_placement(mapping, question, out)
+    page + &placement_text(mapping, question, colour)
 }
 
 /// Cost of the placements, one per line.
-pub fn write_costs(mapping: &Mapping, fabric: &Fabric, out: &mut Output) -> Result<()> {
+pub fn costs_text(mapping: &Mapping, fabric: &Fabric, colour: bool) -> String {
     let c = &mapping.certificate;
     let (best, cost) = &c.best_baseline;
     let mut rows: Vec<(&str, &Evaluation)> = Vec::new();
@@ -109,14 +109,13 @@ pub fn write_costs(mapping: &Mapping, fabric: &Fabric, out: &mut Output) -> Resu
     let (worst, off) = (b.worst_link_seconds, b.off_node_bytes);
     let values = cells(worst, b.hop_bytes, off, b.average_dilation);
     table.row(["no less than".to_owned()].into_iter().chain(values));
-    out.table(&table)?;
-    Ok(())
+    table.render(colour)
 }
 
 /// Bytes over the joints inside nodes.
-fn write_inside(inside: &Arranged, out: &mut Output) -> Result<()> {
+fn inside_text(inside: &Arranged, colour: bool) -> String {
     if inside.joints.is_empty() {
-        return Ok(());
+        return String::new();
     }
     let most = inside.joints.iter().map(|j| j.bytes_in_order.max(j.bytes));
     let (unit, size) = scale(most.fold(0.0, f64::max), &SIZES);
@@ -129,12 +128,10 @@ fn write_inside(inside: &Arranged, out: &mut Output) -> Result<()> {
         let bytes = [joint.bytes_in_order, joint.bytes].map(|b| format!("{:.3}", b / size));
         table.row([joint.kind.clone()].into_iter().chain(bytes));
     }
-    out.table(&table)?;
-    out.line("")?;
-    Ok(())
+    table.render(colour) + "\n"
 }
 
-fn write_placement(mapping: &Mapping, question: &Question, out: &mut Output) -> Result<()> {
+fn placement_text(mapping: &Mapping, question: &Question, colour: bool) -> String {
     let allocation = &question.allocation;
     let mut ranks: Vec<Vec<u32>> = vec![Vec::new(); allocation.nodes().len()];
     for (task, slot) in (0..).zip(mapping.placement.slots()) {
@@ -147,13 +144,14 @@ fn write_placement(mapping: &Mapping, question: &Question, out: &mut Output) -> 
         let name = question.machine.fabric.node(node).name.clone();
         table.row([name, ranks.len().to_string(), ranges(ranks)]);
     }
-    out.table(&table)?;
+    let mut page = table.render(colour);
     let more = ranks.len().saturating_sub(NODES_SHOWN);
     if more > 0 {
-        out.line(format!(
+        let _ = writeln!(
+            page,
             "… and {} more nodes; --emit csv prints all",
             count(more)
-        ))?;
+        );
     }
-    Ok(())
+    page
 }

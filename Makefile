@@ -18,7 +18,7 @@
 #                  flows beside SimGrid; bench-map: the mapper
 #                  beside Scotch, Zoltan2, TreeMatch, KaHIP and Mt-KaHyPar, into bench/results/map.json;
 #                  bench-hosts: training plans on hosts with GPUs, into bench/results/hosts.json;
-#                  bench-predict: predicted and measured run times of LAMMPS, GROMACS, CP2K and FFTW on emulated
+#                  bench-predict: predicted and measured run times of LAMMPS, GROMACS, CP2K, FFTW, Meep and ABINIT on emulated
 #                  machines, as root, most of an hour, into bench/results/predict.json (QUICK=--quick: minutes);
 #                  bench-runtime: figures of paper 004 on this machine (ROUNDS=3), into bench/results/runtime.json and the book
 #   make fuzz      every reader and server against malformed input, FUZZ_SECONDS each; fuzz-nightly: all of them for
@@ -323,7 +323,7 @@ bench-hosts: build
 # Programs that others wrote, in the lab; SimGrid replays the same traces.
 .PHONY: bench-predict
 bench-predict: build mpi
-	scripts/need.sh lmp=lammps gmx_mpi=gromacs cp2k.popt=cp2k /usr/include/fftw3-mpi.h=libfftw3-mpi-dev \
+	scripts/need.sh lmp=lammps gmx_mpi=gromacs cp2k.popt=cp2k meep=meep-openmpi abinit=abinit /usr/include/fftw3-mpi.h=libfftw3-mpi-dev \
 	  /usr/include/fftw3.h=libfftw3-dev smpirun=libsimgrid-dev ip=iproute2 gcc=gcc
 	$(PYTHON) bench/predict/run.py --hopbyte $(HOPBYTE) $(QUICK)
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Predicted and measured run times of programs that others wrote: `make bench-predict`.
 
-LAMMPS, GROMACS, CP2K, HPCC and transforms by FFTW run with sixteen ranks on emulated machines (network namespaces; a torus, a
-fat tree with two nodes for each up-link, a dragonfly), whose links are so slow that they decide. Each program is recorded once
+LAMMPS, GROMACS, CP2K, Meep, ABINIT and transforms by FFTW run with sixteen ranks on emulated machines (network namespaces; a
+torus, a fat tree with two nodes for each up-link, a dragonfly), whose links are so slow that they decide. Each program is recorded once
 per machine, with its ranks in order. From that trace the run times of several placements are predicted, without and beside
 constant streams, and stored with the time; then the programs run under each placement, several times. SimGrid replays the same
 traces. Needs root, and some tens of minutes: `--quick` is two programs on one machine.
 
 Nothing is fitted to the runs. From the system: rates and buckets of the shaped links (`tc`), TCP's first window (ten segments) and
-largest send buffer, Open MPI's eager limit; from `hopbyte-probe` between two nodes: latency and overhead.
+largest send buffer, Open MPI's eager limit; from `hopbyte-probe`: the overhead of a message between two nodes, and the latency
+of a step in which all ranks take part (an allreduce of eight bytes), since sixteen ranks share two processors.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ MACHINES = {
     "fat tree 2:1": "fattree:down=4x4,up=1x2,link={gb}",
     "dragonfly": "dragonfly:4x2:nodes=2,global=1,link={gb}",
 }
+# A lab's switches route by destination, as up/down does.
+ROUTING = {"dragonfly": ["--routing", "updown"]}
 # Rates at which the network takes most of a program's time: Mbit/s.
 RATE = dict.fromkeys(MACHINES, 10.0)
 PROGRAMS = {
@@ -45,10 +48,14 @@ PROGRAMS = {
         "gmx_mpi", "-quiet", "mdrun", "-s", str(WORK / "water.tpr"), "-ntomp", "1", "-npme", "4", "-nb", "cpu",
         "-dlb", "no", "-notunepme", "-pin", "off", "-o", "/dev/null", "-e", "/dev/null", "-g", "/dev/null", "-noconfout",
     ],
-    "CP2K": ["env", "CP2K_DATA_DIR=/usr/share/cp2k", "cp2k.popt", "-i", str(HERE / "water.inp"), "-o", "/dev/null"],
+    "CP2K": ["env", "CP2K_DATA_DIR=/usr/share/cp2k", "cp2k.popt", "-i", str(HERE / "water.inp"), "-o", "water.out"],
+    "Meep": ["meep", str(HERE / "wave.ctl")],
+    "ABINIT": ["abinit", str(WORK / "si.abi")],
 }  # fmt: skip
 EAGER, FIRST_WINDOW = 65_536.0, 10 * 1448.0
 STREAMS = 3
+# No further run after so many seconds of runs.
+LONG = 8
 # Ranks come before other work on this machine.
 PRIORITY = ["nice", "-n", "-20"]
 SHARE = 0.3
@@ -77,6 +84,8 @@ def prepare() -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     checked("gcc", "-O2", "-shared", "-fPIC", "-o", WORK / "libnap.so", HERE / "nap.c")
     checked("mpicc.openmpi", "-O2", "-Wall", "-o", WORK / "transform", HERE / "transform.c", "-lfftw3_mpi", "-lfftw3", "-lm")
+    # ABINIT writes beside its input.
+    shutil.copy(HERE / "si.abi", WORK / "si.abi")
     if shutil.which("gmx") and not (WORK / "water.tpr").exists():
         shutil.copy(HERE / "water.top", WORK / "water.top")
         box = ["-box", "3.6", "3.6", "3.6"]
@@ -94,7 +103,8 @@ class Machine:
         self.folder = WORK / kind.replace(" ", "-").replace(":", "-")
         self.folder.mkdir(exist_ok=True)
         self.spec = MACHINES[kind].format(gb=f"{RATE[kind] / 8e3:.9f}")
-        checked(hopbyte, "-q", "lab", "up", self.spec, "--name", self.name, "--rate", f"{RATE[kind]}mbit")
+        self.routing = ROUTING.get(kind, [])
+        checked(hopbyte, "-q", "lab", "up", self.spec, *self.routing, "--name", self.name, "--rate", f"{RATE[kind]}mbit")
         listed = checked(hopbyte, "-q", "fabric", "nodes", self.spec).splitlines()[1:]
         self.nodes = [line.split()[0] for line in listed]
 
@@ -121,25 +131,28 @@ class Machine:
             raise RuntimeError(f"{' '.join(program)}: {done.stdout[-500:]}{done.stderr[-500:]}")
         return json.loads(found[-1]) | {"printed": done.stdout}
 
-    def network(self) -> Path:
-        """Rates and delays beyond the links, from probes and the system."""
+    def network(self) -> tuple[Path, float]:
+        """Rates and delays beyond the links, from probes and the system; and the time of a message of some bytes."""
         probe = str(ROOT / "build/probes/ompi/hopbyte-probe")
         lines: list[dict] = []
         common = ["--bytes", "8", "--trials", "5", "--budget", "0", "--json"]
-        for words in (["latency", "--iterations", "50"], ["rate", "--pattern", "single", "--iterations", "1"]):
-            printed = self.launch(self.nodes[:2], [probe, *words, *common], self.folder / "probe")["printed"]
+        for ranks, words in ((2, ["latency", "--iterations", "200"]), (2, ["rate", "--pattern", "single", "--iterations", "1"]),
+                             (RANKS, ["allreduce", "--iterations", "200"])):  # fmt: skip
+            printed = self.launch(self.nodes[:ranks], [probe, *words, *common], self.folder / "probe")["printed"]
             lines += [json.loads(line) for line in printed.splitlines() if '"median_seconds"' in line]
-        half, rate = lines[0], lines[1]["messages_per_second"]
-        overhead = 1 / rate
+        half, rate, together = lines
+        overhead = 1 / rate["messages_per_second"]
+        # Recursive doubling.
+        step = together["median_seconds"] / (RANKS - 1).bit_length()
+        message = max(half["median_seconds"], step)
         (self.folder / "calibration.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         shaped = checked("ip", "netns", "exec", f"{self.name}-n0", "tc", "-j", "qdisc", "show", "dev", "eth0")
         bucket = json.loads(shaped)[0]["options"]["burst"]
         largest = int(Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2])
-        # Other work on this machine only adds to it.
-        latency = max(0.0, half["least_seconds"] - 2 * overhead)
-        seconds = (half["least_seconds"], half["most_seconds"])
+        latency = max(0.0, message - 2 * overhead)
         said = f"{time.strftime('%Y-%m-%d', time.gmtime())}, hopbyte-probe: half a round trip {half['median_seconds']:.6f} s"
-        said += f" ({seconds[0]:.6f} to {seconds[1]:.6f}), overhead {overhead:.7f} s; bucket from tc; windows of Linux; eager limit as set"
+        said += f" ({half['least_seconds']:.6f} to {half['most_seconds']:.6f}), a step of an allreduce {step:.6f} s, overhead {overhead:.7f} s"
+        said += "; bucket from tc; windows of Linux; eager limit as set"
         file = self.folder / "network.toml"
         file.write_text(
             f"link_efficiency = 1.0\nhost_crossing_bytes = 0.0\nhost_links = true\nlatency_s = {latency}\n"
@@ -149,7 +162,7 @@ class Machine:
             "packets_per_answer = 2.0\n"
             f"[queues]\nfirst_window_bytes = {FIRST_WINDOW}\nwindow_bytes = {largest}.0\nburst_bytes = {bucket}.0\n"
         )
-        return file
+        return file, message
 
     def placements(self, record: Path) -> dict[str, list[str]]:
         """In order, at random, and mapped."""
@@ -157,7 +170,7 @@ class Machine:
         for seed in (1, 2, 3):
             found[f"random {seed}"] = random.Random(seed).sample(self.nodes, RANKS)
         words = ["--nodes", "all", "--ranks-per-node", "1", "--trials", "20000"]
-        mapped = json.loads(checked(self.hopbyte, "-q", "--json", "map", record, "--fabric", self.spec, *words))
+        mapped = json.loads(checked(self.hopbyte, "-q", "--json", "map", record, "--fabric", self.spec, *self.routing, *words))
         found["mapped"] = mapped["placement"]
         return found
 
@@ -169,7 +182,7 @@ class Machine:
             file.write_text("rank,node\n" + "".join(f"{rank},{node}\n" for rank, node in enumerate(nodes)))
             words += ["--placement", file]
         before = used()
-        done = run(self.hopbyte, "-q", "--json", "predict", record, "--fabric", self.spec, *words, *more)
+        done = run(self.hopbyte, "-q", "--json", "predict", record, "--fabric", self.spec, *self.routing, *words, *more)
         if done.returncode not in (0, 1):
             sys.exit(done.stderr)
         rows = json.loads(done.stdout)["placements"]
@@ -185,7 +198,7 @@ class Machine:
         files = traces.write(record, folder / "trace")
         (folder / "list").write_text("".join(f"{file}\n" for file in files))
         platform = folder / "platform.xml"
-        checked(self.hopbyte, "-q", "fabric", "convert", self.spec, "--to", "simgrid", "--out", platform)
+        checked(self.hopbyte, "-q", "fabric", "convert", self.spec, *self.routing, "--to", "simgrid", "--out", platform)
         text = re.sub(r'speed="[^"]*"', f'speed="{traces.SPEED:.0f}f"', platform.read_text())
         text = re.sub(r'latency="[^"]*"', f'latency="{latency / 4}s"', text)
         text = re.sub(r'bandwidth="([\d.eE+]+)(\w*)"', lambda m: f'bandwidth="{float(m[1]) * 1448 / 1514}{m[2]}"', text)
@@ -229,8 +242,7 @@ class Machine:
 
 def bench(machine: Machine, programs: list[str], repeats: int, out: Path, *, idle: bool) -> list[dict]:
     """All rows of one machine."""
-    network = machine.network()
-    latency = json.loads((machine.folder / "calibration.jsonl").read_text().splitlines()[0])["least_seconds"]
+    network, latency = machine.network()
     rows: list[dict] = []
     plans = []
     for program in programs:
@@ -274,12 +286,13 @@ def bench(machine: Machine, programs: list[str], repeats: int, out: Path, *, idl
             counters = machine.streams(start=False)
             time.sleep(1)
         times = []
-        for _ in range(repeats):
+        while len(times) < repeats and sum(times) < LONG:
             try:
                 summary = machine.launch(row["nodes"], PROGRAMS[row["program"]], machine.folder / "run")
                 times.append(summary["times"]["seconds"])
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 print(f"{row['program']} {row['placement']}: {error}", file=sys.stderr)
+                break
         row["measured_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         row["runs_seconds"] = times
         row["measured_seconds"] = statistics.median(times) if times else None
@@ -367,7 +380,7 @@ def main() -> None:
     parser.add_argument("--libraries", type=Path, default=ROOT / "build/mpi", help="preload libraries (make -C mpi)")
     parser.add_argument("--machines", default=",".join(MACHINES))
     parser.add_argument("--programs", default=",".join(PROGRAMS))
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--idle", action="store_true", help="without streams")
     parser.add_argument("--quick", action="store_true", help="FFTW and LAMMPS on the torus, one run each")
     parser.add_argument("--out", type=Path, default=ROOT / "bench/results/predict.json")

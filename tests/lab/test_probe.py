@@ -92,11 +92,14 @@ def test_calibration_of_four_nodes(lab, tmp_path):
                 "--mca btl tcp,self,vader --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --bind-to none")
 
     def calibrate(hosts: str, ranks: int, *more: str) -> None:
-        words = (f"{one.binary} --quiet calibrate {' '.join(more)} --programs {PROGRAMS} --deadline 120 -o {file} -- "
-                 f"{open_mpi} --host {hosts} -np {ranks}")
+        words = (f"{one.binary} --quiet --json calibrate {' '.join(more)} --programs {PROGRAMS} --deadline 120 "
+                 f"-o {file} -- {open_mpi} --host {hosts} -np {ranks}")
         command = [str(one.binary), "lab", "run", "--name", one.name, "--on", "n0-0", "--", "sh", "-c", words]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stderr
+        results = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [r["probe"] for r in results] == ["latency", "rate", "bandwidth", "allreduce"]
+        assert all(r["ranks"] == ranks and r["least_seconds"] > 0 for r in results)
 
     def predicted() -> str:
         trace = Path(__file__).parents[2] / "data/trace-ring"

@@ -5,6 +5,7 @@ use crate::error::{Context, Result};
 use crate::probe::measure::Probe;
 use crate::record::launch::Flavour;
 use hopbyte_apply::write_atomic;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -35,11 +36,11 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Runs all probes and writes their lines after one with the time; `say` takes remarks.
+    /// Runs all probes, writes their lines after one with the time, and returns those with results; `say` takes remarks.
     ///
     /// # Errors
     /// No launcher or probe, or one that fails or exceeds its time limit; the file is then as before.
-    pub fn run(&self, say: &mut dyn FnMut(String)) -> Result<()> {
+    pub fn run(&self, say: &mut dyn FnMut(String)) -> Result<Vec<Value>> {
         let probe = Probe {
             launcher: &self.launcher,
             flavour: self.flavour,
@@ -53,14 +54,19 @@ impl Measured {
                 .with_context(|| format!("reading {}", self.output.display()))?,
             false => Vec::new(),
         };
+        let mut results = Vec::new();
         let time = serde_json::json!({"schema": PROBE, "time_seconds": seconds});
         lines.extend(format!("{time}\n").into_bytes());
         for (name, options) in PROBES {
             let (mut command, program) = probe.command("hopbyte-probe")?;
             command.arg(name).args(options.split(' ')).arg("--json");
             say(format!("measuring {name} with {}", program.display()));
-            lines.extend(probe.run(name, &mut command, &self.output)?);
+            let printed = probe.run(name, &mut command, &self.output)?;
+            let read = serde_json::Deserializer::from_slice(&printed).into_iter::<Value>();
+            results.extend(read.filter_map(|l| l.ok().filter(|l| l["probe"].is_string())));
+            lines.extend(printed);
         }
-        Ok(write_atomic(&self.output, &lines)?)
+        write_atomic(&self.output, &lines)?;
+        Ok(results)
     }
 }

@@ -5,6 +5,7 @@ use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_job::calibrate::Measured;
 use hopbyte_job::record::launch::Flavour;
+use hopbyte_view::terminal::calibration_text;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -41,7 +42,14 @@ pub fn run(args: &CalibrateArgs, out: &mut Output) -> Result<Answer> {
         append: args.append,
         deadline: args.deadline,
     };
-    measured.run(&mut |text| out.talk(text))?;
+    let results = measured.run(&mut |text| out.talk(text))?;
     out.talk(format!("wrote {}", args.output.display()));
+    if out.json {
+        for result in &results {
+            out.object(result)?;
+        }
+    } else {
+        out.text(&calibration_text(&results, out.colour()))?;
+    }
     Ok(Answer::Yes)
 }

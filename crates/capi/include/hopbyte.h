@@ -124,9 +124,9 @@ typedef struct hopbyte_map_options {
 
 /* Maps the tasks of `traffic` to `node_count` nodes of which nodes[i] holds slots[i] tasks. `oracle` (NULL: none) gives
  * the load of other jobs, as of its last refresh. `current` (NULL: in order) is the current node of every task; no node
- * may have more tasks than slots. `options` NULL: worst link, 2 seconds, seed 1, every core, nothing kept, as `hopbyte map`. The
- * result is never worse than the current placement. Links of Gemini and InfiniBand machines carry headers and responses
- * on top of the payload. */
+ * may have more tasks than slots. `options` NULL: worst link, 2 seconds, seed 1, every core, nothing kept, as `hopbyte map`.
+ * The result is never worse than the current placement. Links of Gemini and InfiniBand machines carry headers and
+ * responses on top of the payload. */
 hopbyte_mapping *hopbyte_mapping_create(const hopbyte_machine *machine, const hopbyte_oracle *oracle,
                                         const hopbyte_traffic *traffic, size_t node_count, const uint32_t *nodes,
                                         const uint32_t *slots, const uint32_t *current,

@@ -54,7 +54,7 @@ const DEFAULT: hopbyte_map_options = hopbyte_map_options {
     keep: 0,
 };
 
-/// By number in C, whose traffic has no groups.
+/// Choices by their number in C; traffic has no groups there.
 const KEEPS: [Keep; 2] = [Keep::Nothing, Keep::Hosts];
 
 impl hopbyte_map_options {

@@ -2,6 +2,7 @@
 
 use crate::calibration::PROBE;
 use crate::error::{Context, Result};
+use crate::follow::unix;
 use crate::probe::measure::Probe;
 use crate::record::launch::Flavour;
 use hopbyte_apply::write_atomic;
@@ -10,7 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// What is measured: between rank 0 and the first of the second half, and by all ranks together.
+/// The measurements: between rank 0 and the first of the second half, and by all ranks together.
 const PROBES: [(&str, &str); 4] = [
     ("latency", "--bytes 8 --pairs 1"),
     ("rate", "--bytes 8 --pairs 1 --pattern single"),
@@ -47,8 +48,7 @@ impl Measured {
             programs: self.programs.as_deref(),
             deadline: self.deadline,
         };
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let seconds = now.map_or(0, |n| n.as_secs());
+        let seconds = unix(SystemTime::now()) as u64;
         let mut lines = match self.append {
             true => std::fs::read(&self.output)
                 .with_context(|| format!("reading {}", self.output.display()))?,

@@ -8,6 +8,7 @@
 //! stays as in the preset, and `calibration` says so.
 
 use crate::error::Result;
+use crate::follow::unix;
 use crate::settings::Settings;
 use hopbyte_fabric::wire::{Packets, Protocol};
 use hopbyte_fabric::{Fabric, InputError, LinkId, NodeId};
@@ -15,7 +16,6 @@ use hopbyte_model::parameters::{PRESETS, Parameters};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use serde::Deserialize;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 /// The schema of the lines.
 pub(crate) const PROBE: &str = "hopbyte-probe-1";
@@ -40,8 +40,7 @@ pub fn parameters(network: Option<&str>, fabric: &Fabric) -> Result<(String, Par
     let words = lossy(text.bytes()).into_owned();
     let parameters = if words.trim_start().starts_with('{') {
         let written = std::fs::metadata(path).and_then(|m| m.modified());
-        let written = written.ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
-        let day = written.map_or(0, |w| w.as_secs() / 86_400);
+        let day = written.map_or(0, |w| unix(w) as u64 / 86_400);
         measured(&named, &words, fabric, &date(day))?
     } else {
         toml::from_str(&words).map_err(|e| {

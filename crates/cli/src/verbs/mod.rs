@@ -95,10 +95,9 @@ impl Verb {
     /// Whether it computes and ends by itself, and starts no job that prints.
     pub fn is_short(&self) -> bool {
         let job = matches!(self, Self::Run(_) | Self::Record(_) | Self::Lab(_));
-        let probe = matches!(self, Self::Probe(probe::Verb::Run(_)));
-        let measures = matches!(self, Self::Calibrate(_));
+        let probe = matches!(self, Self::Calibrate(_) | Self::Probe(probe::Verb::Run(_)));
         let serves = matches!(self, Self::Agent(_) | Self::Collect(_) | Self::Watch(_));
-        !(job || probe || measures || serves || matches!(self, Self::Demo(_)))
+        !(job || probe || serves || matches!(self, Self::Demo(_)))
     }
 }
 

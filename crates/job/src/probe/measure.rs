@@ -114,7 +114,7 @@ impl Probe<'_> {
         Ok((command, program))
     }
 
-    /// What it prints, which is beside `output` while it runs and after a failure.
+    /// Runs a command and returns its output, which is in a file beside `output` until it has succeeded.
     ///
     /// # Errors
     /// A job that fails or exceeds its time limit.

@@ -29,7 +29,7 @@ pub const MAX_THREADS: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Longest wall time, in seconds; the search ends sooner if nothing is found any more. Most of it is one long run.
-    /// Baselines and bounds count, but [`LEAST_SHARE`] is left for the search; its first starts may take longer.
+    /// Baselines and bounds count, but a quarter is left for the search; its first starts may take longer.
     pub seconds: f64,
     /// Greatest number of trials of all runs together, instead of a time: the result is then the same on any machine
     /// and any number of threads, and never worse than with fewer.

@@ -58,6 +58,7 @@ OTHERS = {
     "replay": "reads the folder of a store, which is no pipe",
     "oracle serve": "a service",
     "model reproduce": "reads no pipe; the same as `model run`",
+    "calibrate": "prints each step, and the launcher its own output",
     "demo": "prints each step",
     "explain": "prints a text",
     "config": "reads three small files",

@@ -81,8 +81,6 @@ pub struct Shortened {
     pub calls: u64,
 }
 
-/// Iterations of a shortened loop that remain.
-const KEPT: u64 = 12;
 /// Share of a rank's calls below which a loop is not compared with those of other ranks.
 const LIGHT: f64 = 0.02;
 
@@ -158,26 +156,26 @@ impl Folded {
         })
     }
 
-    /// A trace of about `aim` calls: loops that all ranks have with as many iterations are cut to a few, from the
+    /// A trace of about `aim` calls: loops that all ranks have with as many iterations are cut to `kept`, from the
     /// outermost inwards. It has more calls if the ranks' loops differ.
     ///
     /// # Errors
     /// More than `most` calls remain.
-    pub fn shorten(&self, aim: u64, most: u64) -> Result<Shortened, FabricError> {
+    pub fn shorten(&self, aim: u64, kept: u64, most: u64) -> Result<Shortened, FabricError> {
         let mut short = self.clone();
         let mut spans: Vec<Span> = Vec::new();
         while short.calls() > aim {
-            let Some(chosen) = short.alike() else {
-                if !short.open() {
+            let Some(chosen) = short.alike(kept) else {
+                if !short.open(kept) {
                     break;
                 }
                 continue;
             };
             for at in 0..chosen.iter().map(Vec::len).max().unwrap_or(0) {
-                let span = short.cut(&chosen, at, spans.len() as u32);
+                let span = short.cut(&chosen, at, spans.len() as u32, kept);
                 spans.extend(span);
             }
-            short.open();
+            short.open(kept);
         }
         let mut found = short.unfolded(most)?;
         found.calls = self.calls();
@@ -186,13 +184,13 @@ impl Folded {
     }
 
     /// The long loops of every rank's list, if all ranks with calls have as many.
-    fn alike(&self) -> Option<Vec<Vec<usize>>> {
+    fn alike(&self, kept: u64) -> Option<Vec<Vec<usize>>> {
         let mut found = Vec::with_capacity(self.ranks.len());
         let mut expected = None;
         for rank in &self.ranks {
             let whole = calls(&rank.steps) as f64;
             let long = |(_, step): &(usize, &Step)| match step {
-                Step::Loop(l) => iterations(l) > 2 * KEPT && loop_calls(l) as f64 > LIGHT * whole,
+                Step::Loop(l) => iterations(l) > 2 * kept && loop_calls(l) as f64 > LIGHT * whole,
                 _ => false,
             };
             let list: Vec<usize> = rank
@@ -217,7 +215,7 @@ impl Folded {
 
     /// Cuts the loop number `at` of every rank's list: as many iterations are left out in all ranks, or multiples of
     /// them where a rank's loop is a fraction of the others'.
-    fn cut(&mut self, chosen: &[Vec<usize>], at: usize, number: u32) -> Option<Span> {
+    fn cut(&mut self, chosen: &[Vec<usize>], at: usize, number: u32, kept: u64) -> Option<Span> {
         let counts: Vec<u64> = (self.ranks.iter().zip(chosen))
             .map(|(rank, list)| match list.get(at).map(|&i| &rank.steps[i]) {
                 Some(Step::Loop(l)) => iterations(l),
@@ -225,14 +223,14 @@ impl Folded {
             })
             .collect();
         let least = counts.iter().copied().filter(|&c| c > 0).min()?;
-        let cut = least - KEPT;
+        let cut = least - kept;
         let mut span = Span {
             skipped: vec![0; counts.len()],
             kept: vec![0; counts.len()],
         };
         for (r, &count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
             let ratio = (count as f64 / least as f64).round() as u64;
-            span.skipped[r] = (cut * ratio).min(count - KEPT);
+            span.skipped[r] = (cut * ratio).min(count - kept);
             span.kept[r] = count - span.skipped[r];
             let steps = &mut self.ranks[r].steps;
             if let Step::Loop(l) = &mut steps[chosen[r][at]] {
@@ -249,13 +247,13 @@ impl Folded {
     }
 
     /// Replaces short loops of the lists by their iterations; false if there is none.
-    fn open(&mut self) -> bool {
+    fn open(&mut self, kept: u64) -> bool {
         let mut any = false;
         for rank in &mut self.ranks {
             let mut list = Vec::with_capacity(rank.steps.len());
             for step in std::mem::take(&mut rank.steps) {
                 match step {
-                    Step::Loop(l) if iterations(&l) <= 2 * KEPT => {
+                    Step::Loop(l) if iterations(&l) <= 2 * kept => {
                         any = true;
                         open_loop(&l, &mut list);
                     }
@@ -409,6 +407,8 @@ fn joined(parts: Vec<Loop>, of: &Loop) -> Loop {
 mod tests {
     use super::*;
 
+    const KEPT: u64 = 12;
+
     fn compute(seconds: f64) -> Step {
         Step::Call(Call::Compute { seconds })
     }
@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(seconds(&f.unfold(9).unwrap()), expected);
         assert!(f.unfold(8).is_err());
         let mut opened = f.clone();
-        while opened.open() {}
+        while opened.open(12) {}
         assert_eq!(seconds(&opened.unfold(9).unwrap()), expected);
     }
 
@@ -473,7 +473,7 @@ mod tests {
         };
         let f = folded(vec![Step::Loop(outer)]);
         assert_eq!(f.calls(), 101_000);
-        let short = f.shorten(500, 2000).unwrap();
+        let short = f.shorten(500, KEPT, 2000).unwrap();
         assert_eq!(short.calls, 101_000);
         assert_eq!(short.spans[0].skipped, [1000 - KEPT]);
         assert_eq!(short.spans[1].skipped, [100 - KEPT]);

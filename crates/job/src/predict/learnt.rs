@@ -20,8 +20,8 @@ const MOST: usize = 16;
 /// Factors on the parts of the run time that depend on the network, where nothing was measured.
 const UNCALIBRATED: (f64, f64) = (0.5, 2.0);
 
-/// Time of measurement, duration, nodes by rank.
-type Kept = (String, f64, Vec<NodeId>);
+/// Name or time of measurement, duration, nodes by rank.
+pub(super) type Kept = (String, f64, Vec<NodeId>);
 
 /// A measured run beside its prediction.
 #[derive(Clone, Debug, Serialize)]

@@ -3,6 +3,7 @@
 mod answer;
 mod learnt;
 mod placed;
+mod steady;
 
 pub use learnt::{Measured, RecordedRun, keep, run_of};
 pub use placed::{RECORDED, by_rank, recorded_nodes};
@@ -15,22 +16,16 @@ use answer::{row, sentence, unlike, unsteady};
 use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::trace::folded::Folded;
 use hopbyte_fabric::{Fabric, NodeId};
-use hopbyte_model::ModelError;
 use hopbyte_model::network::Network;
 use hopbyte_model::parameters::OperatingPoint;
-use hopbyte_model::program::{Forecast, Forecaster};
 use hopbyte_observe::read_folded;
 use hopbyte_observe::trace::recorded;
+use learnt::Kept;
 use placed::{check, placements};
 use serde::Serialize;
 use std::path::PathBuf;
+use steady::{Job, Steady};
 
-/// Calls of all ranks that a run executes, about; loops are shortened to them.
-const AIM: u64 = 250_000;
-/// Most calls, where loops cannot be shortened.
-const MOST: u64 = 1 << 25;
-/// Share of its duration within which the end of a transfer counts as simultaneous with another.
-const TOLERANCE: f64 = 1e-3;
 /// Least share of a link that other jobs leave.
 const LEFT: f64 = 0.02;
 
@@ -162,53 +157,51 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         Some(rules) => Algorithms::parse(rules)?,
         None => recorded::algorithms(ask.trace)?.unwrap_or_default(),
     };
-    let short = folded.shorten(AIM, MOST)?;
-    let executed_calls = short.trace.ranks.iter().map(|r| r.calls.len() as u64).sum();
-    let forecaster = Forecaster::new(&short, &rules, ask.operations_per_s)?;
     let point = OperatingPoint::default();
     let idle = Network::new(fabric, &machine.routing, &parameters, point);
-    let mut network = idle.clone();
-    if let Some(reading) = ask.background {
-        loaded(&mut network, reading, fabric, &mut notes);
-    }
+    let busy = ask
+        .background
+        .map(|reading| loaded(&idle, reading, fabric, &mut notes));
+    let network = busy.as_ref().unwrap_or(&idle);
     if parameters.queues.is_some() && !machine.routing.is_single_path() {
         notes.push("routes have several paths: messages are flows, not frames in queues".into());
     }
-    let run = |network: &Network<'_>, nodes: &[NodeId]| -> Result<Forecast, ModelError> {
-        forecaster.run(network, nodes, &[], TOLERANCE)
-    };
-    let mut found = Vec::with_capacity(placed.len());
-    for (name, nodes) in &placed {
-        found.push((name.as_str(), run(&network, nodes)?));
-    }
     let runs = ask.measured.iter().map(|record| run_of(record, fabric));
     learnt::keep(ask.trace, &runs.collect::<Result<Vec<_>>>()?, fabric, ranks)?;
-    let recorded_seconds = recorded_seconds(&folded);
-    let mut measured = Vec::new();
-    let replayed = match (found.first(), recorded_nodes(ask.trace, fabric, None)) {
-        (Some(&(RECORDED, first)), _) if ask.background.is_none() => Some(first),
-        (_, Some(Ok((_, nodes)))) if nodes.len() == ranks => Some(run(&idle, &nodes)?),
-        _ => None,
-    };
-    if let (Some(seconds), Some(forecast)) = (recorded_seconds, replayed) {
-        measured.push(Measured::new(RECORDED.into(), seconds, &forecast));
-    }
-    let error_ratio = measured.first().map(|m| m.error_ratio);
     let (kept, elsewhere) = learnt::kept(ask.trace, fabric, ranks)?;
-    for (when, seconds, nodes) in kept {
-        let forecast = run(&idle, &nodes)?;
-        measured.push(Measured::new(when, seconds, &forecast));
-    }
+    let recorded_seconds = recorded_seconds(&folded);
+    let recorded = recorded_nodes(ask.trace, fabric, None).and_then(Result::ok);
+    let recorded = recorded.filter(|(_, nodes)| nodes.len() == ranks);
+    let recorded = recorded_seconds.zip(recorded);
+    let checks: Vec<Kept> = recorded
+        .map(|(seconds, (_, nodes))| (RECORDED.into(), seconds, nodes))
+        .into_iter()
+        .chain(kept)
+        .collect();
+    let on_busy = placed.iter().map(|(_, nodes)| (network, &**nodes));
+    let on_idle = checks.iter().map(|(_, _, nodes)| (&idle, &**nodes));
+    let job = Job {
+        folded: &folded,
+        rules: &rules,
+        operations_per_s: ask.operations_per_s,
+    };
+    let Steady {
+        forecasts,
+        executed_calls,
+    } = job.forecast(&on_busy.chain(on_idle).collect::<Vec<_>>())?;
+    let (found, replayed) = forecasts.split_at(placed.len());
+    let measured: Vec<Measured> = (checks.iter().zip(replayed))
+        .map(|((run, seconds, _), forecast)| Measured::new(run.clone(), *seconds, forecast))
+        .collect();
+    let error_ratio = measured.first().map(|m| m.error_ratio);
     if elsewhere > 0 {
         notes.push(format!(
             "{elsewhere} measured runs were on nodes that this machine does not have"
         ));
     }
     let (factors, interval) = learnt::factors(&measured, &parameters.calibration);
-    let reference = found[0].1;
-    let rows: Vec<RunTime> = found
-        .iter()
-        .map(|(name, f)| row(name, f, &reference, factors))
+    let rows: Vec<RunTime> = (placed.iter().zip(found))
+        .map(|((name, _), f)| row(name, f, &found[0], factors))
         .collect();
     unsteady(&rows, &mut notes);
     if measured.is_empty() {
@@ -223,7 +216,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         trace: ask.trace.to_owned(),
         complete: folded.complete,
         ranks,
-        calls: short.calls,
+        calls: folded.calls(),
         executed_calls,
         machine: machine.source.words(),
         network: named,
@@ -240,13 +233,14 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     })
 }
 
-/// Takes from every link what other jobs use of it.
-fn loaded(
-    network: &mut Network<'_>,
+/// The network with what other jobs leave of every link.
+fn loaded<'a>(
+    idle: &Network<'a>,
     reading: &LinkReading,
     fabric: &Fabric,
     notes: &mut Vec<String>,
-) {
+) -> Network<'a> {
+    let mut network = idle.clone();
     let used = &reading.state.used_ratio;
     for link in fabric.link_ids() {
         if let Some(used) = used.get(link) {
@@ -259,6 +253,7 @@ fn loaded(
         fabric.links().len(),
         reading.source
     ));
+    network
 }
 
 fn recorded_seconds(folded: &Folded) -> Option<f64> {

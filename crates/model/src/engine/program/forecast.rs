@@ -13,6 +13,7 @@ use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::trace::Call;
 use hopbyte_fabric::trace::folded::{Shortened, Span};
 use hopbyte_fabric::{FabricError, NodeId};
+use rayon::prelude::*;
 use std::collections::HashMap;
 
 /// A program whose run time is asked for.
@@ -94,6 +95,22 @@ impl Forecaster {
     /// Operations that a run executes.
     pub fn operations(&self) -> usize {
         self.program.operations().len()
+    }
+
+    /// The run time of each placement on its network, side by side; see [`Self::run`].
+    ///
+    /// # Errors
+    /// See [`run_on`].
+    pub fn run_all(
+        &self,
+        placed: &[(&Network<'_>, &[NodeId])],
+        background: &[Stream],
+        tolerance: f64,
+    ) -> Result<Vec<Forecast>, ModelError> {
+        let each = placed
+            .par_iter()
+            .map(|(network, nodes)| self.run(network, nodes, background, tolerance));
+        each.collect()
     }
 
     /// The run time with rank `i` on `nodes[i]`; `tolerance` as in [`Flows::new`].
@@ -312,7 +329,7 @@ mod tests {
                 complete: true,
                 notes: Vec::new(),
             };
-            let whole = folded.shorten(u64::MAX, 1000).unwrap();
+            let whole = folded.shorten(u64::MAX, 12, 1000).unwrap();
             let found = forecast(&machine, &whole, &[0, 1]);
             // 12.5 MB at 12.5 GB/s.
             assert!((found.seconds - 20e-3).abs() < 1e-4, "{order:?} {found:?}");
@@ -325,7 +342,7 @@ mod tests {
     fn ranks_of_one_node_exchange_through_memory() {
         let machine = spec::machine("torus:4x4").unwrap();
         let machine = (machine.fabric, machine.routing);
-        let whole = ring(8, 100).shorten(u64::MAX, 1 << 24).unwrap();
+        let whole = ring(8, 100).shorten(u64::MAX, 12, 1 << 24).unwrap();
         let found = forecast(&machine, &whole, &[0; 8]);
         let parts = found.compute_seconds + found.waiting_seconds + found.latency_seconds;
         assert!((found.seconds / parts - 1.0).abs() < 1e-6, "{found:?}");
@@ -338,9 +355,9 @@ mod tests {
         let machine = spec::machine("torus:4x4").unwrap();
         let machine = (machine.fabric, machine.routing);
         let folded = ring(8, 100);
-        let whole = folded.shorten(u64::MAX, 1 << 24).unwrap();
+        let whole = folded.shorten(u64::MAX, 12, 1 << 24).unwrap();
         assert!(whole.spans.is_empty());
-        let short = folded.shorten(1000, 1 << 24).unwrap();
+        let short = folded.shorten(1000, 12, 1 << 24).unwrap();
         assert!(!short.spans.is_empty());
         assert_eq!(short.calls, folded.calls());
         for nodes in [[0, 1, 2, 3, 4, 5, 6, 7], [0, 9, 2, 11, 4, 13, 6, 15]] {

@@ -12,7 +12,8 @@ use crate::network::Network;
 use crate::parameters::Queues;
 use hopbyte_fabric::wire::{Packets, Protocol};
 use hopbyte_fabric::{LinkId, NodeId};
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// Frames of a large message that travel as one, so that a message is at most about this many.
@@ -23,12 +24,14 @@ const FRAME_BYTES: f64 = 4096.0;
 /// A frame arrives at a link of its route, or at its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Event {
-    seconds: f64,
-    /// Order of simultaneous events.
-    number: u64,
+    when: When,
     frame: Frame,
     hop: u32,
 }
+
+/// Events in order of their times, simultaneous ones as they were added. A time is the bits of a number that is not
+/// negative, which have its order.
+type When = (u64, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Frame {
@@ -43,23 +46,8 @@ enum What {
     Data(f64, Option<u32>),
     /// An acknowledgement of so many bytes and frames, on the way back.
     Answer(f64, f64),
-    /// A datagram of a stream; the next one follows after a time.
-    Datagram(f64),
-}
-
-impl Eq for Event {}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_time = self.seconds.total_cmp(&other.seconds);
-        by_time.then(self.number.cmp(&other.number))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
+    /// A datagram of a stream; the next one follows after a time, on the stream's line.
+    Datagram(f64, u32),
 }
 
 /// A link: a bucket of bytes that fills at the link's rate, and frames that wait for it.
@@ -112,7 +100,11 @@ pub struct Queued<'a> {
     servers: Vec<Server>,
     connections: Vec<Connection>,
     between: HashMap<(NodeId, NodeId), u32>,
-    events: BinaryHeap<Reverse<Event>>,
+    /// Coming events by origin, each in order: frames leave a server one after the other. After the servers' lines come that
+    /// of frames that set out, and one for each stream.
+    lines: Vec<VecDeque<Event>>,
+    /// The first event of every line.
+    first: BinaryHeap<Reverse<(When, u32)>>,
     number: u64,
     now: f64,
     busy: u64,
@@ -143,14 +135,17 @@ impl<'a> Queued<'a> {
                 packets_per_answer: None,
             },
         };
+        let servers: Vec<Server> = network.capacities().iter().map(server).collect();
+        let lines = vec![VecDeque::new(); servers.len() + 1];
         let mut queued = Self {
             network,
             rules,
             packets,
-            servers: network.capacities().iter().map(server).collect(),
+            servers,
             connections: Vec::new(),
             between: HashMap::new(),
-            events: BinaryHeap::new(),
+            lines,
+            first: BinaryHeap::new(),
             number: 0,
             now: 0.0,
             busy: 0,
@@ -158,25 +153,50 @@ impl<'a> Queued<'a> {
         for &(from, to, _, bytes_per_s) in background {
             let connection = queued.connect(from, to)?;
             let wire_bytes = packets.data_bytes + packets.header_bytes;
+            let line = queued.lines.len() as u32;
+            queued.lines.push(VecDeque::new());
             let frame = Frame {
                 connection,
                 wire_bytes,
-                what: What::Datagram(wire_bytes / bytes_per_s),
+                what: What::Datagram(wire_bytes / bytes_per_s, line),
             };
-            queued.at(0.0, frame, 0);
+            queued.add(line, 0.0, frame, 0);
         }
         Ok(queued)
     }
 
-    fn at(&mut self, seconds: f64, frame: Frame, hop: u32) {
+    /// Adds an event to a line, in which none is later.
+    fn add(&mut self, line: u32, seconds: f64, frame: Frame, hop: u32) {
         self.number += 1;
-        let number = self.number;
-        self.events.push(Reverse(Event {
-            seconds,
-            number,
-            frame,
-            hop,
-        }));
+        let when = (seconds.to_bits(), self.number);
+        let list = &mut self.lines[line as usize];
+        if list.is_empty() {
+            self.first.push(Reverse((when, line)));
+        }
+        list.push_back(Event { when, frame, hop });
+    }
+
+    /// A frame sets out now.
+    fn set_out(&mut self, frame: Frame) {
+        self.add(self.servers.len() as u32, self.now, frame, 0);
+    }
+
+    /// Takes the next event, if it is not after `limit`.
+    fn next(&mut self, limit: f64) -> Option<Event> {
+        let mut first = self.first.peek_mut()?;
+        let Reverse(((bits, _), line)) = *first;
+        let seconds = f64::from_bits(bits);
+        if seconds > limit {
+            return None;
+        }
+        let list = &mut self.lines[line as usize];
+        let event = list.pop_front();
+        match list.front() {
+            Some(next) => *first = Reverse((next.when, line)),
+            None => drop(PeekMut::pop(first)),
+        }
+        self.now = self.now.max(seconds);
+        event
     }
 
     /// The connection of a pair of nodes; a node's messages to itself go through its memory.
@@ -238,7 +258,7 @@ impl<'a> Queued<'a> {
                 wire_bytes,
                 what,
             };
-            self.at(self.now, frame, 0);
+            self.set_out(frame);
         }
     }
 
@@ -249,9 +269,9 @@ impl<'a> Queued<'a> {
             What::Answer(..) => &connection.back,
             _ => &connection.there,
         };
-        if let (What::Datagram(gap), 0) = (frame.what, hop) {
+        if let (What::Datagram(gap, line), 0) = (frame.what, hop) {
             let first = route.first().copied();
-            self.at(self.now + gap, frame, 0);
+            self.add(line, self.now + gap, frame, 0);
             if let Some((server, latency)) = first {
                 self.pass(frame, 0, server, latency);
             }
@@ -262,7 +282,7 @@ impl<'a> Queued<'a> {
             return;
         }
         match frame.what {
-            What::Datagram(_) => {}
+            What::Datagram(..) => {}
             What::Answer(bytes, frames) => {
                 let data = self.packets.data_bytes;
                 let connection = &mut self.connections[frame.connection as usize];
@@ -289,7 +309,7 @@ impl<'a> Queued<'a> {
                 what: What::Answer(owed, frames),
                 ..frame
             };
-            self.at(self.now, answer, 0);
+            self.set_out(answer);
         }
         if let Some(tag) = last {
             self.busy -= 1;
@@ -304,7 +324,7 @@ impl<'a> Queued<'a> {
     fn pass(&mut self, frame: Frame, hop: u32, server: u32, latency: f64) {
         let bucket = self.rules.burst_bytes;
         let leaves = self.servers[server as usize].passes(self.now, frame.wire_bytes, bucket);
-        self.at(leaves + latency, frame, hop + 1);
+        self.add(server, leaves + latency, frame, hop + 1);
     }
 }
 
@@ -335,12 +355,8 @@ impl Transport for Queued<'_> {
     }
 
     fn run_until(&mut self, limit: f64, done: &mut Vec<Done>) {
-        while let Some(&Reverse(event)) = self.events.peek() {
-            if event.seconds > limit || (limit == f64::INFINITY && self.busy == 0) {
-                break;
-            }
-            self.events.pop();
-            self.now = self.now.max(event.seconds);
+        while limit < f64::INFINITY || self.busy > 0 {
+            let Some(event) = self.next(limit) else { break };
             self.handle(event, done);
             if !done.is_empty() {
                 return;

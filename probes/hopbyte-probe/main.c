@@ -55,6 +55,7 @@ static const struct verb verbs[] = {
      MPI_THREAD_MULTIPLE, 1 << 15},
     {"congestion", "slow-down of victims while other ranks load the network", hopbyte_congestion_run,
      BYTES | WINDOW | VICTIM | LOAD | NAPS, MPI_THREAD_SINGLE, 8},
+    {"calibrate", "what a model of the machine needs, one after the other", hopbyte_calibrate_run, 0, MPI_THREAD_SINGLE, 8},
     {"background", "load on the network only", hopbyte_background_run, LOAD | ALONE | NAPS, MPI_THREAD_SINGLE,
      8},
 };

@@ -18,6 +18,7 @@ struct hopbyte_probe {
     int warmup, trials;       /* trials not counted; least number of trials */
     double budget, precision; /* more trials until the interval is this narrow (relative) or the seconds are used */
     double deadline;
+    int partner; /* of rank 0, the only pair; 0: pairs are (i, i + half) */
     int window, pairs, threads, peers, root, pattern, operation, transport;
     size_t cold_bytes; /* touched before every trial, to evict the caches */
     int victim, background, rounds, samples;
@@ -67,7 +68,7 @@ size_t hopbyte_probe_largest(const struct hopbyte_probe *probe);
 /* Whether any record had wrong bytes; same on all ranks. */
 bool hopbyte_probe_failed(void);
 
-/* The other rank of this rank's pair: the pairs are (i, i + half) for i below `pairs`. -1: in no pair. */
+/* The other rank of this rank's pair: the pairs are (i, i + half) for i below `pairs`, or (0, partner). -1: in no pair. */
 int hopbyte_pair_other(const struct hopbyte_probe *probe);
 /* Whether this rank is the first of its pair. */
 bool hopbyte_pair_first(const struct hopbyte_probe *probe);
@@ -87,6 +88,7 @@ void hopbyte_locks_run(struct hopbyte_probe *probe);
 void hopbyte_rma_run(struct hopbyte_probe *probe);
 void hopbyte_congestion_run(struct hopbyte_probe *probe);
 void hopbyte_background_run(struct hopbyte_probe *probe);
+void hopbyte_calibrate_run(struct hopbyte_probe *probe);
 
 /* Words of the choices, for records. */
 extern const char hopbyte_rate_patterns[], hopbyte_rma_operations[], hopbyte_victim_kinds[], hopbyte_background_kinds[],

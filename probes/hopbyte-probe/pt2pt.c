@@ -59,6 +59,8 @@ static void latency_measure(struct hopbyte_probe *probe) {
         hopbyte_trials_run(probe, latency_trial, &buffers, probe->sizes.bytes[i], &result);
         hopbyte_probe_record(probe, &record, probe->sizes.bytes[i]);
         hopbyte_record_whole(&record, "pairs", probe->pairs, "pairs");
+        if (probe->partner)
+            hopbyte_record_whole(&record, "partner", probe->partner, NULL);
         hopbyte_record_whole(&record, "iterations", probe->now, NULL);
         hopbyte_record_summary(&record, &result.typical);
         hopbyte_record_number(&record, "slowest_pair_seconds", result.slowest.median, "slowest pair", 1e6);

@@ -127,6 +127,8 @@ void hopbyte_rate_run(struct hopbyte_probe *probe) {
         hopbyte_record_text(&record, "pattern", hopbyte_choice_word(hopbyte_rate_patterns, probe->pattern, word, 16),
                             "pattern");
         hopbyte_record_whole(&record, "peers", p.count, "peers");
+        if (single)
+            hopbyte_record_whole(&record, "pairs", probe->pairs, NULL);
         hopbyte_record_whole(&record, "window", probe->window, "window");
         hopbyte_record_whole(&record, "iterations", probe->now, NULL);
         hopbyte_record_summary(&record, &result.slowest);

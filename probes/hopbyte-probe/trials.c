@@ -154,6 +154,8 @@ bool hopbyte_pair_first(const struct hopbyte_probe *probe) {
 
 int hopbyte_pair_other(const struct hopbyte_probe *probe) {
     int half = probe->world.size / 2, rank = probe->world.rank;
+    if (probe->partner)
+        return rank == 0 ? probe->partner : rank == probe->partner ? 0 : -1;
     if (rank < probe->pairs)
         return rank + half;
     return rank >= half && rank < half + probe->pairs ? rank - half : -1;

@@ -365,6 +365,7 @@ def model(
     message_rate: float | None,
     cpu: float | None,
     placement: _Path | None,
+    network: str | None,
 ) -> tuple[str, str, bool]: ...
 def analyse_probe(
     results_of: Sequence[_Path], machine: Machine, tolerance: float | None, expected: dict[str, float]

@@ -194,17 +194,20 @@ def model(
     message_rate: float | None = None,
     cpu: float | None = None,
     placement: _Path | None = None,
+    network: _Path | None = None,
 ) -> Report:
     """Run time of a job at an operating point, and the load of every link (``hopbyte model run``).
 
     ``scenario`` is a TOML or JSON file, or its content as a dictionary; ``level`` and the factors ``link`` to
-    ``cpu`` take the place of the scenario's, ``placement`` is a file. The table ``links`` has a row per loaded link.
+    ``cpu`` take the place of the scenario's, ``placement`` is a file, ``network`` a preset or a file of rates and
+    delays. The table ``links`` has a row per loaded link.
     """
     if isinstance(scenario, Mapping):
         name, text = "scenario", json.dumps(dict(scenario))
     else:
         name, text = fspath(scenario), Path(scenario).read_text()
-    return _report(_core.model(name, text, level, link, injection, latency, message_rate, cpu, placement))
+    rates = fspath(network) if network is not None else None
+    return _report(_core.model(name, text, level, link, injection, latency, message_rate, cpu, placement, rates))
 
 
 def sensitivity(

@@ -148,6 +148,23 @@ def test_background(pattern: str, messages: int) -> None:
     assert r["background_bytes_per_second"] == pytest.approx(r["background_bytes"] / r["seconds"], rel=1e-6)
 
 
+@pytest.mark.parametrize("mpi", BOTH, ids=lambda m: m.flavour)
+def test_calibrate(mpi: Mpi) -> None:
+    """Every measurement once, every rank as the partner of rank 0, and an eager limit that is that of the library."""
+    first, *records = run(mpi, 4, "hopbyte-probe", "calibrate", "--json").ok().records()
+    assert len(first["run"]["nodes"]) == 4
+    found = [(r["probe"], r.get("pairs"), r.get("partner")) for r in records]
+    assert found == [
+        ("latency", 1, None), *[("latency", 1, rank) for rank in (1, 2, 3)], ("rate", 1, None), ("rate", 2, None),
+        ("bandwidth", 1, None), ("bandwidth", 2, None), ("allreduce", None, None), ("eager", None, None),
+    ]  # fmt: skip
+    assert all(r["wrong_bytes"] == 0 for r in records)
+    eager = records[-1]
+    assert (eager["at_least"], 0 <= eager["bytes"] < 1 << 24) == (0, True)
+    if mpi.is_ompi:  # less than a header below the limit of shared memory, 4,096 bytes
+        assert 3_900 < eager["bytes"] <= 4_096
+
+
 def test_trials_go_on_until_narrow() -> None:
     """A wide interval causes more trials, up to the budget; a generous precision stops at the minimum."""
     _, eager = run(OMPI, 2, "hopbyte-probe", "latency", "--bytes", 8, "--iterations", 5, "--trials", 6, "--budget",

@@ -1,8 +1,10 @@
 //! A model's scenario with the machine, traffic and traces that it names.
 
+use crate::calibration;
 use crate::error::{Result, refuse};
 use crate::machine::{Machine, MachineSource};
 use hopbyte_fabric::Fabric;
+use hopbyte_model::parameters::{PRESETS, merge};
 use hopbyte_model::workload::{Input, Workload};
 use hopbyte_model::{Inputs, Level, Nodes, Outcome, PlacementRule, Question, Scenario};
 use hopbyte_observe::text::{Limits, Text, lossy};
@@ -46,6 +48,30 @@ pub fn put(scenario: &mut Scenario, fabric: &Fabric, path: &Path) -> Result<()> 
     Ok(())
 }
 
+/// Takes rates and delays from a preset or a file as for predictions ([`calibration`]); the scenario's own parameters are
+/// changes to these.
+///
+/// # Errors
+/// No such preset or file; parameters outside their range.
+pub fn on_network(scenario: &mut Scenario, machine: &Machine, network: &str) -> Result<()> {
+    let (fabric, routing) = (&machine.fabric, &machine.routing);
+    let (named, mut measured) = calibration::parameters(Some(network), fabric, routing)?;
+    if PRESETS.contains(&&*named) {
+        scenario.network = named;
+        return Ok(scenario.check()?);
+    }
+    let own = std::mem::take(&mut scenario.parameters);
+    if !own.is_empty() && !own.contains_key("calibration") {
+        measured.calibration += "; changed in the scenario";
+    }
+    scenario.network = "plain".into();
+    scenario.parameters = measured.table()?;
+    for (key, value) in &own {
+        merge(&mut scenario.parameters, key, value);
+    }
+    Ok(scenario.check()?)
+}
+
 /// Changes to a scenario: its level, factors of the operating point, and the placement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Changes<'a> {
@@ -63,6 +89,8 @@ pub struct Changes<'a> {
     pub cpu: Option<f64>,
     /// Placement of the ranks: mapping.json or a launcher's file.
     pub placement: Option<&'a Path>,
+    /// Rates and delays: a preset, or a file of measurements.
+    pub network: Option<&'a str>,
 }
 
 impl Changes<'_> {
@@ -96,6 +124,9 @@ pub fn outcome(name: &str, text: &str, changes: &Changes<'_>) -> Result<Outcome>
     let mut scenario = Scenario::read(name, text)?;
     changes.apply(&mut scenario)?;
     let Asked { machine, inputs } = Asked::of(&scenario)?;
+    if let Some(network) = changes.network {
+        on_network(&mut scenario, &machine, network)?;
+    }
     if let Some(path) = changes.placement {
         put(&mut scenario, &machine.fabric, path)?;
     }

@@ -34,7 +34,7 @@ fn probes_give_the_parameters_and_their_origin() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("probes.jsonl");
     write(&path, PROBES.trim_start()).unwrap();
-    let (_, found) = parameters(path.to_str(), &machine.fabric).unwrap();
+    let (_, found) = parameters(path.to_str(), &machine.fabric, &machine.routing).unwrap();
     assert!((found.overhead_s - 1e-5).abs() < 1e-12);
     // Half a round trip without two overheads and the hops.
     assert!(
@@ -42,7 +42,9 @@ fn probes_give_the_parameters_and_their_origin() {
         "{}",
         found.latency_s
     );
-    assert!((found.link_efficiency - 1.1 * 1514.0 / 1448.0 / 1.25).abs() < 1e-9);
+    // 46 frames of 64 KiB.
+    let wire = (65_536.0 + 46.0 * 66.0) / 65_536.0;
+    assert!((found.link_efficiency - 1.1 * wire / 1.25).abs() < 1e-9);
     assert!(
         found.calibration.starts_with("hopbyte-probe, 20"),
         "{}",
@@ -64,7 +66,7 @@ fn probes_give_the_parameters_and_their_origin() {
     );
     let result = "{\"schema\":\"hopbyte-probe-1\",\"probe\":\"allreduce\",\"bytes\":8,\"median_seconds\":1.6e-3}\n";
     write(&path, [PROBES.trim_start(), time, &run, result].concat()).unwrap();
-    let (_, late) = parameters(path.to_str(), &machine.fabric).unwrap();
+    let (_, late) = parameters(path.to_str(), &machine.fabric, &machine.routing).unwrap();
     assert!(
         late.latency_s > 7.7e-4 && late.latency_s <= 7.8e-4,
         "{}",
@@ -78,13 +80,109 @@ fn probes_give_the_parameters_and_their_origin() {
     // Two ranks of the four on one node: inner messages are no steps between nodes.
     let run = run.replace("n1-0", "n0-0");
     write(&path, [PROBES.trim_start(), &run, result].concat()).unwrap();
-    let (_, same) = parameters(path.to_str(), &machine.fabric).unwrap();
+    let (_, same) = parameters(path.to_str(), &machine.fabric, &machine.routing).unwrap();
     assert_eq!(same.latency_s, found.latency_s);
     write(&path, "{\"schema\":\"hopbyte-topobw-1\"}").unwrap();
-    assert!(parameters(path.to_str(), &machine.fabric).is_err());
+    assert!(parameters(path.to_str(), &machine.fabric, &machine.routing).is_err());
     write(&path, toml::to_string(&Parameters::ethernet()).unwrap()).unwrap();
-    let (_, read) = parameters(path.to_str(), &machine.fabric).unwrap();
+    let (_, read) = parameters(path.to_str(), &machine.fabric, &machine.routing).unwrap();
     assert_eq!(read, Parameters::ethernet());
+}
+
+/// Lines of one run of `hopbyte-probe calibrate`, as JSON without the schema.
+fn calibrated(nodes: &[&str], lines: &[String]) -> String {
+    let run = format!("\"run\":{{\"probe\":\"latency\",\"nodes\":{nodes:?}}}");
+    let all = std::iter::once(&run).chain(lines);
+    all.map(|line| format!("{{\"schema\":\"hopbyte-probe-1\",{line}}}\n"))
+        .collect()
+}
+
+/// Latency by distance, flows that share a link, a node's rate, and the eager limit.
+#[test]
+fn one_calibration_has_all_parameters() {
+    let machine = machine("torus:8:link=0.00125,host=0.0125");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("machine.jsonl");
+    let text = |name: &str, rest: &str| format!("\"probe\":\"{name}\",\"bytes\":8,{rest}");
+    let names = ["n0", "n0", "n1", "n2", "n3", "n3"];
+    // Two host links, and one link a router.
+    let half = |links: u32| 5e-4 + 2e-5 + 1e-4 * f64::from(links);
+    let latency = |rank: usize, links| {
+        let pair = format!(
+            "\"pairs\":1,\"partner\":{rank},\"median_seconds\":{}",
+            half(links)
+        );
+        text("latency", &pair)
+    };
+    let eager = |bytes: u32, at_least: u8| {
+        format!("\"probe\":\"eager\",\"bytes\":{bytes},\"at_least\":{at_least}")
+    };
+    let flows = |pairs: u32, rate: f64| {
+        format!(
+            "\"probe\":\"bandwidth\",\"bytes\":1048576,\"pairs\":{pairs},\"bytes_per_second\":{rate}"
+        )
+    };
+    let mut lines = vec![
+        text(
+            "latency",
+            &format!("\"pairs\":1,\"median_seconds\":{}", half(4)),
+        ),
+        text(
+            "latency",
+            "\"pairs\":1,\"partner\":1,\"median_seconds\":3e-5",
+        ),
+        latency(2, 3),
+        latency(3, 4),
+        latency(4, 5),
+        text("rate", "\"pairs\":1,\"messages_per_second\":100000"),
+        text("rate", "\"pairs\":3,\"messages_per_second\":120000"),
+        flows(1, 0.9e6),
+        // n0 to n2, n0 to n3, n1 to n3: all on the link from n1 to n2.
+        flows(3, 1.1e6),
+        eager(65_480, 0),
+    ];
+    let read = |lines: &[String]| {
+        write(&path, calibrated(&names, lines)).unwrap();
+        parameters(path.to_str(), &machine.fabric, &machine.routing)
+    };
+    let found = read(&lines).unwrap().1;
+    assert!((found.overhead_s - 1e-5).abs() < 1e-15);
+    assert!(
+        (found.hop_latency_s.unwrap() - 1e-4).abs() < 1e-12,
+        "{found:?}"
+    );
+    assert!((found.latency_s - 5e-4).abs() < 1e-12, "{found:?}");
+    assert!((found.memory_latency_s - 1e-5).abs() < 1e-12);
+    // Two of three pairs are the node's, at 1.2 of the rate of one.
+    assert!((found.messages_per_s.unwrap() - 80_000.0).abs() < 1e-6);
+    let wire = found.protocol.wire(1_048_576.0).forward.bytes() / 1_048_576.0;
+    assert!((found.link_efficiency - 1.1e6 * wire / 1.25e6).abs() < 1e-9);
+    assert_eq!(found.eager_bytes, 65_480.0);
+    let said = &found.calibration;
+    assert!(
+        said.contains("full with 3 flows") && said.contains("(routes of 3 to 5 links)"),
+        "{said}"
+    );
+    // No distance tells more than the scatter; no message waits.
+    (lines[2], lines[4]) = (latency(2, 5), latency(4, 3));
+    lines[9] = eager(1 << 24, 1);
+    let found = read(&lines).unwrap().1;
+    assert_eq!((found.hop_latency_s, found.eager_bytes), (None, f64::MAX));
+    assert!(
+        found
+            .calibration
+            .contains("between routes of 3 and 5 links"),
+        "{}",
+        found.calibration
+    );
+    // A rank that the run does not have.
+    lines[2] = latency(9, 3);
+    assert!(
+        read(&lines)
+            .unwrap_err()
+            .to_string()
+            .contains("pairs among the ranks")
+    );
 }
 
 /// A record of the eight ranks of data/trace-ring that took so many seconds, on the first nodes.

@@ -103,7 +103,7 @@ pub fn predict(
 }
 
 #[pyfunction]
-#[pyo3(signature = (name, text, level, link, injection, latency, message_rate, cpu, placement))]
+#[pyo3(signature = (name, text, level, link, injection, latency, message_rate, cpu, placement, network))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub fn model(
     py: Python<'_>,
@@ -116,6 +116,7 @@ pub fn model(
     message_rate: Option<f64>,
     cpu: Option<f64>,
     placement: Option<PathBuf>,
+    network: Option<&str>,
 ) -> PyResult<Answer> {
     let changes = Changes {
         level,
@@ -125,6 +126,7 @@ pub fn model(
         message_rate,
         cpu,
         placement: placement.as_deref(),
+        network,
     };
     let result = py.detach(|| outcome(name, text, &changes));
     let outcome = result.map_err(python)?;

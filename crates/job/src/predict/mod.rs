@@ -143,7 +143,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         refuse!("--operations-per-second: found {speed}, expected a number above 0");
     }
     let folded = read_folded(ask.trace)?;
-    let (named, parameters) = parameters(ask.network, &ask.machine.fabric)?;
+    let (named, parameters) = parameters(ask.network, &ask.machine.fabric, &ask.machine.routing)?;
     let machine = ask.machine;
     let fabric = &machine.fabric;
     let mut notes = folded.notes.clone();

@@ -14,12 +14,8 @@ use std::time::Duration;
 /// A run of topobw over a plan.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// The launcher with its options, without a program.
-    pub launcher: Vec<OsString>,
-    /// The launcher's MPI, if it cannot be detected.
-    pub flavour: Option<Flavour>,
-    /// Folder of the probes; default: installed, or build/probes.
-    pub programs: Option<PathBuf>,
+    /// The probe's launch.
+    pub probe: Probe,
     /// File for the output of topobw; the schedule is written beside it.
     pub output: PathBuf,
     /// Bytes of a message, as topobw reads them.
@@ -30,8 +26,6 @@ pub struct Measurement {
     pub trials: u32,
     /// Microseconds between polls of the messages.
     pub nap: u32,
-    /// Time limit of the job in seconds.
-    pub deadline: f64,
 }
 
 impl Measurement {
@@ -45,13 +39,7 @@ impl Measurement {
         nodes: &[NodeId],
         say: &mut dyn FnMut(String),
     ) -> Result<()> {
-        let probe = Probe {
-            launcher: &self.launcher,
-            flavour: self.flavour,
-            programs: self.programs.as_deref(),
-            deadline: self.deadline,
-        };
-        let (mut command, program) = probe.command("topobw")?;
+        let (mut command, program) = self.probe.command("topobw")?;
         let schedule = self.output.with_extension("schedule");
         write_atomic(
             &schedule,
@@ -69,23 +57,25 @@ impl Measurement {
         }
         command.arg("--json");
         say(format!("measuring with {}", program.display()));
-        let results = probe.run("topobw", &mut command, &self.output)?;
+        let results = self.probe.run("topobw", &mut command, &self.output)?;
         Ok(write_atomic(&self.output, &results)?)
     }
 }
 
 /// A probe under a launcher.
-pub(crate) struct Probe<'a> {
+#[derive(Clone, Debug)]
+pub struct Probe {
     /// The launcher with its options, without a program.
-    pub(crate) launcher: &'a [OsString],
-    pub(crate) flavour: Option<Flavour>,
-    /// Folder of the probes, with one for each MPI.
-    pub(crate) programs: Option<&'a Path>,
+    pub launcher: Vec<OsString>,
+    /// The launcher's MPI, if it cannot be detected.
+    pub flavour: Option<Flavour>,
+    /// Folder of the probes, with one for each MPI; default: installed, or build/probes.
+    pub programs: Option<PathBuf>,
     /// Time limit of the job in seconds.
-    pub(crate) deadline: f64,
+    pub deadline: f64,
 }
 
-impl Probe<'_> {
+impl Probe {
     /// The launcher with a probe, and the probe's file.
     ///
     /// # Errors
@@ -106,7 +96,7 @@ impl Probe<'_> {
                 first.display()
             );
         };
-        let own = self.programs.map(|p| p.join(flavour.name()));
+        let own = self.programs.as_ref().map(|p| p.join(flavour.name()));
         let places = launch::probe_places(flavour);
         let program = launch::beside(name, own.as_deref(), &places, "make -C probes")?;
         let mut command = Command::new(first);

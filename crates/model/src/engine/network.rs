@@ -272,7 +272,8 @@ impl<'a> Network<'a> {
 
     /// Latency of a hop at this operating point.
     pub(crate) fn hop_latency(&self, link: LinkId) -> f64 {
-        self.fabric.link(link).latency.0 * self.point.latency
+        let own = self.fabric.link(link).latency.0;
+        self.parameters.hop_latency_s.unwrap_or(own) * self.point.latency
     }
 
     /// Finds the path of messages of `bytes` from one node to another, written into `way`. A node's

@@ -31,6 +31,9 @@ pub struct Parameters {
     pub host_links: bool,
     /// Time from send to receive of an empty message, without its hops.
     pub latency_s: f64,
+    /// Delay of each link of a route, in place of the fabric's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop_latency_s: Option<f64>,
     /// Messages that a node can start per second.
     pub messages_per_s: Option<f64>,
     /// Time that a processor needs to send or receive one message.
@@ -101,6 +104,7 @@ impl Parameters {
             host_links: false,
             // Hopper: 1.27 us to the nearest node, 105 ns a hop.
             latency_s: 1.165e-6,
+            hop_latency_s: None,
             messages_per_s: None,
             overhead_s: 0.3e-6,
             memory_bytes_per_s: 20e9,
@@ -130,6 +134,7 @@ impl Parameters {
             host_links: true,
             // Red Storm under Catamount: about 5 us (generic portals), 2 us required of hardware.
             latency_s: 5.0e-6,
+            hop_latency_s: None,
             messages_per_s: None,
             overhead_s: 1.0e-6,
             memory_bytes_per_s: 4e9,
@@ -178,6 +183,7 @@ impl Parameters {
             host_crossing_bytes: 0.0,
             host_links: true,
             latency_s: 0.0,
+            hop_latency_s: None,
             messages_per_s: None,
             overhead_s: 0.0,
             memory_bytes_per_s: f64::MAX,
@@ -187,6 +193,25 @@ impl Parameters {
             queues: None,
             calibration: "uncalibrated".into(),
         }
+    }
+
+    /// As a table, for changes.
+    ///
+    /// # Errors
+    /// A value that TOML cannot hold.
+    pub fn table(&self) -> Result<toml::Table, FabricError> {
+        toml::Table::try_from(self).map_err(|e| wrong(e.to_string()))
+    }
+
+    /// From a table, checked.
+    ///
+    /// # Errors
+    /// A field that is unknown or missing; a value outside its range.
+    pub fn from_table(table: toml::Table) -> Result<Self, FabricError> {
+        let read: Result<Self, toml::de::Error> = table.try_into();
+        let parameters = read.map_err(|e| wrong(e.message().into()))?;
+        parameters.check()?;
+        Ok(parameters)
     }
 
     /// Rejects values outside their range.
@@ -239,6 +264,11 @@ impl Parameters {
                 positive(self.memory_bytes_per_s),
             ),
             ("latency_s", self.latency_s, not_negative(self.latency_s)),
+            (
+                "hop_latency_s",
+                self.hop_latency_s.unwrap_or(0.0),
+                self.hop_latency_s.is_none_or(not_negative),
+            ),
             ("overhead_s", self.overhead_s, not_negative(self.overhead_s)),
             (
                 "memory_latency_s",
@@ -267,6 +297,35 @@ impl Parameters {
         }
         Ok(())
     }
+}
+
+fn wrong(found: String) -> FabricError {
+    let error = InputError::new("parameters", found, "fields of the network's parameters");
+    error.hint("the book's page on scenarios has them").into()
+}
+
+/// Sets a value; tables are merged.
+pub fn merge(table: &mut toml::Table, key: &str, value: &toml::Value) {
+    match (table.get_mut(key), value) {
+        (Some(toml::Value::Table(old)), toml::Value::Table(new)) if old.keys().eq(new.keys()) => {
+            for (k, v) in new {
+                merge(old, k, v);
+            }
+        }
+        (Some(toml::Value::Table(old)), toml::Value::Table(new)) if !is_choice(old, new) => {
+            for (k, v) in new {
+                merge(old, k, v);
+            }
+        }
+        _ => {
+            table.insert(key.into(), value.clone());
+        }
+    }
+}
+
+/// Whether two tables name different cases of a choice (`{gemini = …}` and `{plain = …}`).
+fn is_choice(old: &toml::Table, new: &toml::Table) -> bool {
+    old.len() == 1 && new.len() == 1 && !old.keys().eq(new.keys())
 }
 
 /// Range of factors that keep every rate and delay finite and above zero.

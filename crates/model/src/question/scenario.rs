@@ -3,7 +3,7 @@
 use super::computing::{Computing, Interruptions};
 use super::level::Level;
 use super::limits::positive;
-use super::parameters::{OperatingPoint, Parameters};
+use super::parameters::{OperatingPoint, Parameters, merge};
 use super::protection::Protection;
 use super::workload::Workload;
 use crate::error::ModelError;
@@ -280,11 +280,7 @@ impl Scenario {
     /// The preset with the scenario's changes, checked.
     pub fn parameters(&self) -> Result<Parameters, ModelError> {
         let preset = Parameters::preset(&self.network)?;
-        let wrong = |found: String| {
-            let error = InputError::new("parameters", found, "fields of the network's parameters");
-            ModelError::from(error.hint("the book's page on scenarios has them"))
-        };
-        let mut table = toml::Table::try_from(&preset).map_err(|e| wrong(e.to_string()))?;
+        let mut table = preset.table()?;
         for (key, value) in &self.parameters {
             merge(&mut table, key, value);
         }
@@ -292,11 +288,7 @@ impl Scenario {
             let text = format!("{}; changed in the scenario", preset.calibration);
             table.insert("calibration".into(), text.into());
         }
-        let parameters: Parameters = table
-            .try_into()
-            .map_err(|e: toml::de::Error| wrong(e.message().into()))?;
-        parameters.check()?;
-        Ok(parameters)
+        Ok(Parameters::from_table(table)?)
     }
 
     /// Computing at the operating point.
@@ -361,30 +353,6 @@ impl Scenario {
         }
         Ok(())
     }
-}
-
-/// Sets a value; tables are merged.
-fn merge(table: &mut toml::Table, key: &str, value: &toml::Value) {
-    match (table.get_mut(key), value) {
-        (Some(toml::Value::Table(old)), toml::Value::Table(new)) if old.keys().eq(new.keys()) => {
-            for (k, v) in new {
-                merge(old, k, v);
-            }
-        }
-        (Some(toml::Value::Table(old)), toml::Value::Table(new)) if !is_choice(old, new) => {
-            for (k, v) in new {
-                merge(old, k, v);
-            }
-        }
-        _ => {
-            table.insert(key.into(), value.clone());
-        }
-    }
-}
-
-/// Whether two tables name different cases of a choice (`{gemini = …}` and `{plain = …}`).
-fn is_choice(old: &toml::Table, new: &toml::Table) -> bool {
-    old.len() == 1 && new.len() == 1 && !old.keys().eq(new.keys())
 }
 
 fn check_job(

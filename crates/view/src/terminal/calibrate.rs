@@ -8,7 +8,7 @@ use serde_json::Value;
 pub fn calibration_text(results: &[Value], colour: bool) -> String {
     let mut table = Table::new(&[
         "<probe",
-        "ranks",
+        "<pairs",
         "bytes",
         "median us",
         "least us",
@@ -22,7 +22,11 @@ pub fn calibration_text(results: &[Value], colour: bool) -> String {
         let scaled = |name, by| number(name).map_or("-".into(), |n| format!("{:.3}", n * by));
         table.row([
             line["probe"].as_str().unwrap_or_default().to_owned(),
-            whole("ranks"),
+            match (number("partner"), number("pairs")) {
+                (Some(partner), _) => format!("ranks 0 and {partner}"),
+                (None, Some(pairs)) => count(pairs as usize),
+                (None, None) => "-".into(),
+            },
             whole("bytes"),
             scaled("median_seconds", 1e6),
             scaled("least_seconds", 1e6),

@@ -4,7 +4,7 @@ use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use hopbyte_apply::write_atomic;
 use hopbyte_job::links;
-use hopbyte_job::scenario::{Asked, Changes, put, read};
+use hopbyte_job::scenario::{Asked, Changes, on_network, put, read};
 use hopbyte_model::{Level, Outcome, Question, Scenario};
 use hopbyte_view::terminal::{level_name, model_text};
 use serde::Serialize;
@@ -38,6 +38,9 @@ pub struct RunArgs {
     /// Placement of the ranks in place of the scenario's: mapping.json or a launcher's file
     #[arg(long, value_name = "FILE")]
     placement: Option<PathBuf>,
+    /// Rates and delays in place of the scenario's: a preset, a TOML file of parameters, or the file of `hopbyte calibrate`
+    #[arg(long, value_name = "NAME|FILE")]
+    network: Option<String>,
     /// Write the counters of the simulated machine in the form of `hopbyte links --json`
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
@@ -63,6 +66,9 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     let mut scenario = args.scenario()?;
     let Asked { machine, inputs } = Asked::of(&scenario)?;
     machine.notes.iter().for_each(|note| out.talk(note));
+    if let Some(network) = &args.network {
+        on_network(&mut scenario, &machine, network)?;
+    }
     if let Some(path) = &args.placement {
         put(&mut scenario, &machine.fabric, path)?;
     }
@@ -107,6 +113,7 @@ impl RunArgs {
             message_rate: self.message_rate,
             cpu: self.cpu,
             placement: None,
+            network: None,
         };
         changes.apply(&mut scenario)?;
         if self.registers.is_some()

@@ -9,7 +9,7 @@ use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_job::Machine;
 use hopbyte_job::inputs;
 use hopbyte_job::probe::analysis::analyse as analysed;
-use hopbyte_job::probe::measure::Measurement;
+use hopbyte_job::probe::measure::{Measurement, Probe};
 use hopbyte_job::probe::{explain, plan, results};
 use hopbyte_job::record::launch::Flavour;
 use hopbyte_view::terminal::probe_text;
@@ -104,13 +104,17 @@ pub struct Run {
         help_heading = "Measurement"
     )]
     nap: u32,
+    #[command(flatten)]
+    measure: Measure,
+    #[command(flatten)]
+    probe: ProbeArgs,
+}
+
+/// The launch of a probe.
+#[derive(clap::Args, Debug)]
+pub struct ProbeArgs {
     /// Time limit of the job
-    #[arg(
-        long,
-        default_value_t = 600.0,
-        value_name = "SECONDS",
-        help_heading = "Measurement"
-    )]
+    #[arg(long, default_value_t = 600.0, value_name = "SECONDS")]
     deadline: f64,
     /// The launcher's MPI, if it cannot be detected
     #[arg(long, value_parser = flavour(), value_name = "MPI")]
@@ -118,11 +122,21 @@ pub struct Run {
     /// Folder of the probes, with ompi, mpich, abi (default: installed, or build/probes)
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
-    #[command(flatten)]
-    measure: Measure,
-    /// The launcher with its options, after `--`, without a program
+    /// The launcher with its options, after `--`, without a program, such as mpirun -np 16 --map-by node
     #[arg(required = true, trailing_var_arg = true, value_name = "LAUNCHER")]
     launcher: Vec<OsString>,
+}
+
+impl ProbeArgs {
+    /// The same, for the measurement.
+    pub fn probe(&self) -> Probe {
+        Probe {
+            launcher: self.launcher.clone(),
+            flavour: self.flavour,
+            programs: self.programs.clone(),
+            deadline: self.deadline,
+        }
+    }
 }
 
 /// Runs the command.
@@ -152,15 +166,12 @@ fn measure(args: &Run, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let nodes = nodes(&args.nodes, &machine.fabric)?;
     let measurement = Measurement {
-        launcher: args.launcher.clone(),
-        flavour: args.flavour,
-        programs: args.programs.clone(),
+        probe: args.probe.probe(),
         output: args.output.clone(),
         bytes: args.bytes.clone(),
         window: args.window,
         trials: args.trials,
         nap: args.nap,
-        deadline: args.deadline,
     };
     measurement.run(&machine, &nodes, &mut |text| out.talk(text))?;
     out.talk(format!("wrote {}", args.output.display()));

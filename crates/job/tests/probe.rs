@@ -80,7 +80,7 @@ impl Bench {
             Path {
                 from: pair.from,
                 to: pair.to,
-                class: (pair.kind.clone(), mode.into()),
+                class: (pair.kind.clone().into_owned(), mode.into()),
                 phase: Some(phase as u32),
                 route,
                 rate: rate * (NOISE * random.normal()).exp(),

@@ -33,7 +33,7 @@ pub mod outcome;
 pub mod question;
 pub mod reproduce;
 
-pub use engine::{fluid, loads, network, packet, program, topobw};
+pub use engine::{fluid, loads, network, packet, program, schedule, topobw};
 pub use error::ModelError;
 pub use outcome::{HeldBack, LinkOutcome, Outcome, ThrottleEvent, ThrottleKind, sweep};
 pub use question::{

@@ -1,7 +1,7 @@
 //! Predicted results of TopoBW in the probe's format, as [`super::results`] reads them.
 
 use hopbyte_fabric::Fabric;
-use hopbyte_model::topobw::Measured;
+use hopbyte_model::topobw::{BETWEEN_ROUTERS, Measured, Pair};
 use serde::Serialize;
 
 /// One pair in the probe's format.
@@ -23,8 +23,18 @@ pub struct TopobwRecord<'a> {
 }
 
 /// Whether the pair shares its link with another.
-pub fn mode(m: &Measured) -> &'static str {
-    if m.pair.shared { "shared" } else { "exclusive" }
+pub fn mode(pair: &Pair) -> &'static str {
+    if pair.shared { "shared" } else { "exclusive" }
+}
+
+/// The link of neighbours, the router of its own nodes, else the nodes.
+pub(super) fn link_name(fabric: &Fabric, pair: &Pair) -> String {
+    let (from, to) = (fabric.node(pair.from), fabric.node(pair.to));
+    match pair.link {
+        Some(link) => fabric.link_name(link),
+        None if pair.kind == BETWEEN_ROUTERS => format!("{}->{}", from.name, to.name),
+        None => fabric.router(from.router).name.clone(),
+    }
 }
 
 impl<'a> TopobwRecord<'a> {
@@ -36,22 +46,15 @@ impl<'a> TopobwRecord<'a> {
         bytes: u64,
     ) -> Self {
         let (from, to) = (fabric.node(m.pair.from), fabric.node(m.pair.to));
-        let link = m
-            .pair
-            .direction
-            .and_then(|d| fabric.link_towards(from.router, d));
         Self {
             schema: "hopbyte-topobw-1",
             phase,
             phase_name: name,
-            link: link.map_or_else(
-                || fabric.router(from.router).name.clone(),
-                |l| fabric.link_name(l),
-            ),
+            link: link_name(fabric, &m.pair),
             from: &from.name,
             to: &to.name,
             kind: &m.pair.kind,
-            mode: mode(m),
+            mode: mode(&m.pair),
             bytes,
             messages: 1,
             seconds: bytes as f64 / m.bytes_per_s,

@@ -5,4 +5,5 @@ pub mod loads;
 pub mod network;
 pub mod packet;
 pub mod program;
+pub mod schedule;
 pub mod topobw;

@@ -3,7 +3,13 @@
 use crate::error::ModelError;
 use crate::fluid::{Clock, Sharing};
 use crate::network::{Network, Way};
-use hopbyte_fabric::{Direction, Fabric, NodeId, RouterId, Shape};
+use hopbyte_fabric::{Direction, Fabric, LinkId, NodeId, RouterId, Shape};
+use std::borrow::Cow;
+
+/// Kind of a pair of one router's nodes.
+pub const SAME_ROUTER: &str = "same router";
+/// Kind of a pair whose routers are no neighbours.
+pub const BETWEEN_ROUTERS: &str = "between routers";
 
 /// Two nodes that are measured, and the link between them.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,10 +18,12 @@ pub struct Pair {
     pub from: NodeId,
     /// Receiver.
     pub to: NodeId,
-    /// Direction between their routers; `None` on one router.
+    /// Direction between their routers, in a grid.
     pub direction: Option<Direction>,
-    /// Kind of the link between them (`X cable`), or `same router`.
-    pub kind: String,
+    /// The link between their routers; `None` on one router, or if they are no neighbours.
+    pub link: Option<LinkId>,
+    /// Kind of the link between them (`X cable`), [`SAME_ROUTER`] or [`BETWEEN_ROUTERS`].
+    pub kind: Cow<'static, str>,
     /// Whether another node of the sender's router sends over the same link at the same time.
     pub shared: bool,
 }
@@ -121,7 +129,8 @@ pub fn phases(fabric: &Fabric, takes_part: &dyn Fn(NodeId) -> bool) -> Vec<Phase
                     from,
                     to,
                     direction: Some(direction),
-                    kind: fabric.kind(link).name.clone(),
+                    link: Some(link),
+                    kind: fabric.kind(link).name.clone().into(),
                     shared,
                 }));
             }
@@ -134,7 +143,8 @@ pub fn phases(fabric: &Fabric, takes_part: &dyn Fn(NodeId) -> bool) -> Vec<Phase
             from,
             to,
             direction: None,
-            kind: "same router".into(),
+            link: None,
+            kind: SAME_ROUTER.into(),
             shared: false,
         }),
         _ => None,
@@ -202,7 +212,7 @@ pub fn line(fabric: &Fabric, m: &Measured, bytes: f64) -> String {
         _ => 'C',
     };
     // Fig. 6 has S for two nodes of one Gemini: the partner takes part, as the receiver.
-    let partner = m.pair.shared || m.pair.direction.is_none();
+    let partner = m.pair.shared || m.pair.kind == SAME_ROUTER;
     let shared = if partner { 'S' } else { 'E' };
     format!(
         "{} {direction}{kind}{shared} {} ({} to {}): {:.4} seconds = {:.2} MB/sec",

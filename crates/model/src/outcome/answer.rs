@@ -8,7 +8,8 @@ use crate::engine::loads::{Loads, Transfer};
 use crate::engine::network::{Network, Way};
 use crate::engine::packet::{Packets, RouterSpec};
 use crate::engine::program::{Action, Flows, Program, ProgramTimes, Stream, run_on};
-use crate::engine::topobw::{self, Measured};
+use crate::engine::schedule;
+use crate::engine::topobw::{self, Measured, Phase};
 use crate::error::ModelError;
 use crate::question::level::Level;
 use crate::question::limits::positive;
@@ -33,7 +34,7 @@ impl Question<'_> {
     }
 
     /// TopoBW (paper 002, III): bandwidth between neighbours among the job's nodes, every pair sending
-    /// `bytes`: its phases by name.
+    /// `bytes`: its phases by name. In grids these are the paper's, elsewhere those of [`schedule`].
     pub fn topobw(&self, bytes: f64) -> Result<Vec<(String, Vec<Measured>)>, ModelError> {
         positive("bytes of a pair", bytes)?;
         let (job, ranks) = (&self.scenario.job, self.placement.slots().len());
@@ -41,8 +42,14 @@ impl Question<'_> {
         let nodes = allocate(self.fabric, &job.nodes, ranks, job.ranks_per_node, seed)?;
         let takes_part: BTreeSet<NodeId> = nodes.nodes().iter().map(|n| n.0).collect();
         let network = self.network()?;
-        topobw::phases(self.fabric, &|n| takes_part.contains(&n))
-            .into_iter()
+        let grid = topobw::phases(self.fabric, &|n| takes_part.contains(&n));
+        let nodes: Vec<NodeId> = takes_part.iter().copied().collect();
+        let between = |phase: &Phase| phase.pairs.iter().any(|p| p.link.is_some());
+        let phases = match grid.iter().any(between) {
+            true => Box::new(grid.into_iter()),
+            false => schedule::phases(self.fabric, self.routing, &nodes)?,
+        };
+        phases
             .map(|phase| {
                 Ok((
                     phase.name.clone(),

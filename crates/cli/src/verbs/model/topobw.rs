@@ -67,7 +67,7 @@ pub fn run(args: &TopobwArgs, out: &mut Output) -> Result<Answer> {
     }
     let mut rates: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     for m in all() {
-        let class = (m.pair.kind.as_str(), mode(m));
+        let class = (&*m.pair.kind, mode(&m.pair));
         rates.entry(class).or_default().push(m.bytes_per_s / 1e6);
     }
     let count = all().count();

@@ -249,13 +249,22 @@ def analyse_probe(
     return _report(_core.analyse_probe(files, machine, tolerance, dict(expected or {})))
 
 
-def blame(machine: Machine, links: Links, *, jobs: _Path | None = None, jobs_at: float | None = None) -> Report:
+def blame(
+    machine: Machine,
+    links: Links,
+    *,
+    jobs: _Path | None = None,
+    jobs_at: float | None = None,
+    recorded: Mapping[str, _Path] | None = None,
+) -> Report:
     """Causes of a slow network by its counters (``hopbyte blame``): slow links, nodes or adapters, and jobs.
 
-    ``jobs`` is a list of Slurm, PBS or Flux, or a CSV ``job,node[,start,end]``; ``jobs_at`` a time in Unix seconds. The
-    answer is no if there are causes. Raises :class:`HopbyteError` if the counters show none of the faults.
+    ``jobs`` is a list of Slurm, PBS or Flux, or a CSV ``job,node[,start,end]``; ``jobs_at`` a time in Unix seconds;
+    ``recorded`` names the folder of a record for some of the jobs. The answer is no if there are causes. Raises
+    :class:`HopbyteError` if the counters show none of the faults.
     """
-    return _report(_core.blame(machine, links, jobs, jobs_at))
+    given = [f"{job}={fspath(record)}" for job, record in (recorded or {}).items()]
+    return _report(_core.blame(machine, links, jobs, jobs_at, given))
 
 
 def history(

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_apply::Launcher;
 use hopbyte_collect::tls::Identity;
 use hopbyte_fabric::Fabric;
+use hopbyte_job::attribution::{Attribution, Recorded};
 use hopbyte_job::inputs::{self, LinkReading};
 use hopbyte_job::{Machine, MachineSource};
 use hopbyte_observe::sources::{Places, Wide, host_name};
@@ -106,9 +107,38 @@ pub struct LoadArgs {
     /// Jobs and their nodes: the jobs beside each link, and those affected
     #[command(flatten)]
     jobs: JobArgs,
+    /// Traffic of a job as a run of it was recorded, for the bytes by job (may be given several times)
+    #[arg(
+        long,
+        value_name = "JOB=RECORD",
+        requires = "jobs",
+        help_heading = "Counters"
+    )]
+    recorded: Vec<String>,
 }
 
 impl LoadArgs {
+    /// Bytes of the links by job.
+    pub fn attribution(
+        &self,
+        machine: &Machine,
+        reading: &LinkReading,
+        jobs: &Jobs,
+    ) -> Result<Attribution> {
+        let mut recorded = Recorded::default();
+        for given in &self.recorded {
+            recorded.add(given, jobs, &machine.fabric)?;
+        }
+        let (fabric, routing) = (&machine.fabric, &machine.routing);
+        Ok(Attribution::of(
+            fabric,
+            routing,
+            &reading.state,
+            jobs,
+            recorded,
+        ))
+    }
+
     /// Reads all three and prints the readers' remarks.
     pub fn read(&self, out: &mut Output) -> Result<(Machine, LinkReading, Option<Jobs>)> {
         let machine = self.fabric.read(out)?;

@@ -2,13 +2,17 @@
 //!
 //! Counters give the bytes that every node sent and received and every link carried, but not the pairs of nodes.
 //! Assumption: a job's nodes send to each other only, each receiver in proportion to its received bytes (the gravity
-//! model), changed as little as the links' bytes demand (`attribution/fit.rs`). The interval needs less: a job put no more
+//! model), or as a record of the job has it (`attribution/prior.rs`), changed as little as the links' bytes demand (`attribution/fit.rs`). The interval needs less: a job put no more
 //! on a link than those of its nodes sent whose routes cross it, nor more than those received, and no less than the link's
 //! bytes beyond the most that all others can have put on it.
 
 mod fit;
+mod prior;
+
+pub use self::prior::Recorded;
 
 use self::fit::Fit;
+use self::prior::Prior;
 use hopbyte_fabric::{Fabric, LinkId, LinkState, Node, NodeId, RouterId, Routing};
 use hopbyte_observe::Jobs;
 use serde::Serialize;
@@ -50,6 +54,7 @@ pub struct Attribution {
     /// By link: the jobs with bytes on it.
     loads: Vec<Vec<Load>>,
     ids: Vec<String>,
+    recorded: Recorded,
     /// Bytes that nodes without a job sent; infinite if one was not read.
     outside: f64,
     /// Nodes of jobs whose counters were not read.
@@ -186,24 +191,21 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// Bytes from a node to another: in proportion to the receivers' bytes.
-fn gravity(flows: &[Flow]) -> impl Fn(&Flow, &Flow) -> f64 {
-    let total: f64 = flows.iter().map(|f| f.received).sum();
-    let others = flows.len().saturating_sub(1).max(1) as f64;
-    move |from, to| match total - from.received {
-        rest if rest > 0.0 => from.sent * to.received / rest,
-        _ => from.sent / others,
-    }
-}
-
 impl Attribution {
-    /// Attributes the bytes of a reading.
-    pub fn of(fabric: &Fabric, routing: &Routing, state: &LinkState, jobs: &Jobs) -> Self {
+    /// Attributes the bytes of a reading; `recorded`: traffic of some of the jobs.
+    pub fn of(
+        fabric: &Fabric,
+        routing: &Routing,
+        state: &LinkState,
+        jobs: &Jobs,
+        recorded: Recorded,
+    ) -> Self {
         let mut all = Self {
             flows: Vec::new(),
             factors: Vec::new(),
             loads: (0..fabric.links().len()).map(|_| Vec::new()).collect(),
             ids: jobs.ids().to_vec(),
+            recorded,
             outside: 0.0,
             unread: 0,
             unroutable: 0,
@@ -217,7 +219,7 @@ impl Attribution {
         let flows: Vec<Vec<Flow>> = (0..count)
             .map(|job| all.flows(fabric, state, jobs, job))
             .collect();
-        match Self::fitted(fabric, routing, state, &flows, all.outside > 0.0) {
+        match all.fitted(fabric, routing, state, &flows) {
             Some(factors) => all.factors = factors,
             None => all.unfitted = true,
         }
@@ -231,24 +233,24 @@ impl Attribution {
 
     /// Factors of all pairs by job; `None` if there are too many pairs.
     fn fitted(
+        &self,
         fabric: &Fabric,
         routing: &Routing,
         state: &LinkState,
         flows: &[Vec<Flow>],
-        others: bool,
     ) -> Option<Vec<Vec<f64>>> {
         let read = |l: LinkId| state.received_bytes.get(l);
-        let mut fit = Fit::new(fabric.link_ids().map(read).collect(), others);
+        let mut fit = Fit::new(fabric.link_ids().map(read).collect(), self.outside > 0.0);
         let mut ends = vec![0];
-        for flows in flows {
+        for (job, flows) in flows.iter().enumerate() {
             let pairs = Pairs::of(fabric, routing, flows);
-            let part = gravity(flows);
+            let prior = Prior::of(flows, job, &self.recorded);
             let senders = pairs.sums(&pairs.sources, |f| (f.sent, f.most_sent), &mut fit);
             let receivers = pairs.sums(&pairs.targets, |f| (f.received, f.most_received), &mut fit);
             pairs.by_source(|from, to, network| {
                 let each = |f: usize| to.iter().map(move |&t| (f, t));
                 let pairs_ = from.iter().flat_map(|&f| each(f));
-                let bytes = pairs_.map(|(f, t)| part(&flows[f], &flows[t])).sum();
+                let bytes = pairs_.map(|(f, t)| prior.bytes(&flows[f], &flows[t])).sum();
                 let links = network.iter().map(|&(l, share)| (l.index(), share));
                 let sums = [senders[from[0]], receivers[to[0]]];
                 fit.pair(
@@ -321,14 +323,14 @@ impl Attribution {
             received: vec![0.0; links],
         };
         let pairs = Pairs::of(fabric, routing, flows);
-        let part = gravity(flows);
+        let prior = Prior::of(flows, job, &self.recorded);
         let mut last = vec![usize::MAX; links];
         let mut talks = vec![false; flows.len()];
         let mut pair = 0..;
         let end = |link: fn(&Node) -> LinkId, flow: &Flow| link(fabric.node(flow.node)).index();
         let unroutable = pairs.by_source(|from, to, network| {
             let factor = self.factor(job, pair.next().unwrap_or_default());
-            let part = |from: &Flow, to: &Flow| factor * part(from, to);
+            let part = |from: &Flow, to: &Flow| factor * prior.bytes(from, to);
             let (from_flows, to_flows) = (
                 from.iter().map(|&f| &flows[f]),
                 to.iter().map(|&t| &flows[t]),
@@ -385,7 +387,7 @@ impl Attribution {
     pub fn turns(&self, fabric: &Fabric, routing: &Routing, of: &BTreeSet<LinkId>) -> Turns {
         let mut turns = Turns::new();
         for (job, flows) in self.flows.iter().enumerate() {
-            let gravity = gravity(flows);
+            let prior = Prior::of(flows, job, &self.recorded);
             let pairs = Pairs::of(fabric, routing, flows);
             let mut pair = 0..;
             let mut add = |from: LinkId, to: LinkId, bytes: f64| {
@@ -396,7 +398,7 @@ impl Attribution {
             };
             pairs.by_source(|from, to, network| {
                 let factor = self.factor(job, pair.next().unwrap_or_default());
-                let part = |from: &Flow, to: &Flow| factor * gravity(from, to);
+                let part = |from: &Flow, to: &Flow| factor * prior.bytes(from, to);
                 let each = |f: usize| to.iter().map(|&t| part(&flows[f], &flows[t])).sum::<f64>();
                 let all: f64 = from.iter().map(|&f| each(f)).sum();
                 let concerned = network.iter().any(|(l, _)| of.contains(l))
@@ -476,6 +478,7 @@ impl Attribution {
             "assumed: a job's nodes send to each other, in proportion to each one's received bytes unless the links' bytes say otherwise"
                 .into(),
         ];
+        notes.extend(self.recorded.notes.iter().cloned());
         if self.unfitted {
             notes.push("too many pairs of nodes to compare with the bytes of each link".into());
         }

@@ -4,7 +4,7 @@ use crate::errors::{HopbyteError, python};
 use crate::links::Links;
 use crate::machine::Machine;
 use crate::mapping::Mapping;
-use hopbyte_job::attribution::Attribution;
+use hopbyte_job::attribution::{Attribution, Recorded};
 use hopbyte_job::predict::Ask;
 use hopbyte_job::probe::{analysis, explain, results};
 use hopbyte_job::scenario::{Changes, outcome};
@@ -154,18 +154,28 @@ pub fn analyse_probe(
 }
 
 #[pyfunction]
-#[pyo3(signature = (machine, links, jobs, jobs_at))]
+#[pyo3(signature = (machine, links, jobs, jobs_at, recorded))]
 pub fn blame(
     machine: &Machine,
     links: &Links,
     jobs: Option<PathBuf>,
     jobs_at: Option<f64>,
+    recorded: Vec<String>,
 ) -> PyResult<Answer> {
     of_machine(links, machine)?;
     let (fabric, state) = (machine.fabric(), links.state());
     let jobs = jobs.map(|file| read_jobs(&file, fabric, jobs_at));
     let jobs = jobs.transpose().map_err(python)?;
-    let jobs = jobs.map(|jobs| Attribution::of(fabric, machine.routing(), state, &jobs));
+    let mut known = Recorded::default();
+    for given in &recorded {
+        let Some(jobs) = &jobs else {
+            return Err(HopbyteError::new_err(
+                "found recorded without jobs, expected both",
+            ));
+        };
+        known.add(given, jobs, fabric).map_err(python)?;
+    }
+    let jobs = jobs.map(|jobs| Attribution::of(fabric, machine.routing(), state, &jobs, known));
     let found = causes::blame(fabric, machine.routing(), state, jobs.as_ref()).map_err(python)?;
     let text = blame_text(&found, false);
     answer(&found, text, found.causes.is_empty())

@@ -1,7 +1,7 @@
 //! Jobs beside the readings: their bytes on every link, attributed on a thread of its own.
 
 use hopbyte_fabric::{Fabric, LinkId, LinkState};
-use hopbyte_job::attribution::{Attribution, ByJob};
+use hopbyte_job::attribution::{Attribution, ByJob, Recorded};
 use hopbyte_job::{JobError, Machine, Stamp, stamp, told};
 use hopbyte_observe::{Jobs, read_jobs};
 use serde::Serialize;
@@ -78,7 +78,8 @@ impl Attributor {
             let state = self.next();
             let start = Instant::now();
             file.look(&machine.fabric, talk);
-            let all = Attribution::of(&machine.fabric, &machine.routing, &state, &file.jobs);
+            let (fabric, routing) = (&machine.fabric, &machine.routing);
+            let all = Attribution::of(fabric, routing, &state, &file.jobs, Recorded::default());
             each(&state, &file.jobs, all);
             std::thread::sleep(PAUSE.0.max(start.elapsed() * PAUSE.1));
         }

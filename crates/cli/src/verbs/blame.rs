@@ -3,7 +3,6 @@
 use crate::args::LoadArgs;
 use crate::output::{Answer, Output};
 use anyhow::Result;
-use hopbyte_job::attribution::Attribution;
 use hopbyte_job::blame::blame;
 use hopbyte_view::terminal::blame_text;
 
@@ -20,7 +19,8 @@ pub fn run(args: &BlameArgs, out: &mut Output) -> Result<Answer> {
     let (machine, reading, jobs) = args.load.read(out)?;
     let fabric = &machine.fabric;
     let state = &reading.state;
-    let jobs = jobs.map(|jobs| Attribution::of(fabric, &machine.routing, state, &jobs));
+    let jobs = jobs.map(|jobs| args.load.attribution(&machine, &reading, &jobs));
+    let jobs = jobs.transpose()?;
     let found = blame(fabric, &machine.routing, state, jobs.as_ref())?;
     if out.json {
         out.object(&found)?;

@@ -39,10 +39,10 @@ fn by() -> impl TypedValueParser<Value = Metric> {
 /// Prints the table.
 pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
     let (machine, reading, jobs) = args.load.read(out)?;
-    let fabric = machine.fabric;
     let by_job = jobs.as_ref().filter(|_| args.by_job);
-    let (routing, state) = (&machine.routing, &reading.state);
-    let by_job = by_job.map(|jobs| Attribution::of(&fabric, routing, state, jobs));
+    let by_job = by_job.map(|jobs| args.load.attribution(&machine, &reading, jobs));
+    let by_job = by_job.transpose()?;
+    let (fabric, state) = (machine.fabric, &reading.state);
     by_job
         .iter()
         .flat_map(Attribution::notes)

@@ -37,7 +37,7 @@ fn a_link_belongs_to_the_jobs_whose_routes_cross_it() {
     let jobs = jobs(f, "job,node\na,n0\na,n5\nb,n2\nb,n3\n");
     let transfers = [("n0", "n5", 9e9), ("n2", "n3", 1e9), ("n3", "n2", 2e9)];
     let state = state(f, r, &transfers);
-    let all = Attribution::of(f, r, &state, &jobs);
+    let all = Attribution::of(f, r, &state, &jobs, Recorded::default());
     let link = f.find_link("r2 X+").unwrap();
     let of = all.link(link, state.received_bytes.get(link));
     let rows: Vec<_> = of
@@ -91,7 +91,7 @@ fn intervals_hold_and_hot_links_are_attributed() {
             .map(|(a, b, c)| (a.as_str(), b.as_str(), *c))
             .collect();
         let state = state(f, r, &named);
-        let all = Attribution::of(f, r, &state, &jobs);
+        let all = Attribution::of(f, r, &state, &jobs, Recorded::default());
         let mut truth = vec![[0.0f64; 4]; f.links().len()];
         for &(job, from, to, bytes) in &transfers {
             let mut route = Vec::new();
@@ -127,6 +127,83 @@ fn intervals_hold_and_hot_links_are_attributed() {
     }
 }
 
+/// Jobs whose nodes lie among each other send rings: gravity spreads what the record places.
+#[test]
+fn recorded_traffic_attributes_hot_links() {
+    let m = spec::machine("torus:6x6:nodes=2").unwrap();
+    let (f, r) = (&m.fabric, &m.routing);
+    let mut random = hopbyte_fabric::random::Random::new(3);
+    let folder = tempfile::tempdir().unwrap();
+    let (mut with, mut without, mut all) = (0.0, 0.0, 0.0);
+    for round in 0..5 {
+        let mut nodes: Vec<NodeId> = f.node_ids().collect();
+        random.shuffle(&mut nodes);
+        let name = |n: NodeId| f.node(n).name.clone();
+        let job_of = |i: usize| i / 9;
+        let csv: Vec<String> = (nodes.iter().enumerate())
+            .map(|(i, &n)| format!("{},{}\n", job_of(i), name(n)))
+            .collect();
+        let jobs = jobs(f, &format!("job,node\n{}", csv.concat()));
+        let next = |i: usize| i / 9 * 9 + (i + 1) % 9;
+        let transfers: Vec<(usize, String, String, f64)> = (0..nodes.len())
+            .map(|i| (job_of(i), name(nodes[i]), name(nodes[next(i)]), 1e9))
+            .collect();
+        let sent: Vec<(&str, &str, f64)> = transfers.iter().map(|t| (&*t.1, &*t.2, t.3)).collect();
+        let state = state(f, r, &sent);
+        let mut recorded = Recorded::default();
+        for job in 0..8 {
+            let record = folder.path().join(format!("{round}-{job}"));
+            std::fs::create_dir(&record).unwrap();
+            let mut placement = "rank,node\n".to_owned();
+            for rank in 0..9 {
+                placement += &format!("{rank},{}\n", name(nodes[9 * job + rank]));
+                let to = (rank + 1) % 9;
+                let text = format!(
+                    "# hopbyte-record 2\nrank\t{rank}\nsize\t9\nhost\tx\nspawned\t0\nphase\t0\tmain\n\
+                     P\t0\t{to}\t5000\t1\nended\tfinalize\nend\t8\n"
+                );
+                std::fs::write(record.join(format!("rank.{rank}.hbr")), text).unwrap();
+            }
+            std::fs::write(record.join("placement.csv"), placement).unwrap();
+            let given = format!("{job}={}", record.display());
+            recorded.add(&given, &jobs, f).unwrap();
+        }
+        assert!(recorded.notes.is_empty());
+        assert!(recorded.clone().add("9=x", &jobs, f).is_err());
+        let mut truth = vec![[0.0f64; 8]; f.links().len()];
+        for (job, from, to, bytes) in &transfers {
+            let mut route = Vec::new();
+            let [from, to] = [from, to].map(|n| f.find_node(n).unwrap());
+            r.route(f, from, to, &mut route).unwrap();
+            route.iter().for_each(|l| truth[l.index()][*job] += bytes);
+        }
+        let hottest = truth
+            .iter()
+            .map(|t| t.iter().sum::<f64>())
+            .fold(0.0, f64::max);
+        let right = |attribution: &Attribution| -> f64 {
+            let hot = f
+                .link_ids()
+                .filter(|l| truth[l.index()].iter().sum::<f64>() > 0.5 * hottest);
+            let of = |link: LinkId| -> f64 {
+                let found = attribution.link(link, state.received_bytes.get(link));
+                let exact = |id: &str| truth[link.index()][id.parse::<usize>().unwrap()];
+                found.jobs.iter().map(|j| j.bytes.min(exact(&j.job))).sum()
+            };
+            hot.map(of).sum()
+        };
+        with += right(&Attribution::of(f, r, &state, &jobs, recorded));
+        without += right(&Attribution::of(f, r, &state, &jobs, Recorded::default()));
+        let hot = truth.iter().map(|t| t.iter().sum::<f64>());
+        all += hot.filter(|&b| b > 0.5 * hottest).sum::<f64>();
+    }
+    println!("{:.3} {:.3}", with / all, without / all);
+    assert!(
+        with > 0.97 * all && without < 0.95 * all,
+        "{with} {without} {all}"
+    );
+}
+
 /// Nodes of a router treated together give what the pairs give one by one, on every kind of routing.
 #[test]
 fn nodes_of_a_router_together_equal_single_pairs() {
@@ -160,6 +237,7 @@ fn nodes_of_a_router_together_equal_single_pairs() {
             factors: Vec::new(),
             loads: Vec::new(),
             ids: Vec::new(),
+            recorded: Recorded::default(),
             outside: 0.0,
             unread: 0,
             unroutable: 0,

@@ -19,7 +19,8 @@
 #                  beside Scotch, Zoltan2, TreeMatch, KaHIP and Mt-KaHyPar, into bench/results/map.json;
 #                  bench-hosts: training plans on hosts with GPUs, into bench/results/hosts.json;
 #                  bench-predict: predicted and measured run times of LAMMPS, GROMACS, CP2K, FFTW, Meep and ABINIT on emulated
-#                  machines, as root, most of an hour, into bench/results/predict.json (QUICK=--quick: minutes);
+#                  machines, as root, most of an hour, into bench/results/predict.json (QUICK=--quick: minutes;
+#                  PEERS=folder of LogGOPSim, txt2bin and htsim_uec, built from spcl/atlahs);
 #                  bench-runtime: figures of paper 004 on this machine (ROUNDS=3), into bench/results/runtime.json and the book
 #   make fuzz      every reader and server against malformed input, FUZZ_SECONDS each; fuzz-nightly: all of them for
 #                  an hour together, with their corpora minimised and their executions counted
@@ -325,7 +326,7 @@ bench-hosts: build
 bench-predict: build mpi
 	scripts/need.sh lmp=lammps gmx_mpi=gromacs cp2k.popt=cp2k meep=meep-openmpi abinit=abinit /usr/include/fftw3-mpi.h=libfftw3-mpi-dev \
 	  /usr/include/fftw3.h=libfftw3-dev smpirun=libsimgrid-dev ip=iproute2 gcc=gcc
-	$(PYTHON) bench/predict/run.py --hopbyte $(HOPBYTE) $(QUICK)
+	$(PYTHON) bench/predict/run.py --hopbyte $(HOPBYTE) $(if $(PEERS),--peers $(PEERS)) $(QUICK)
 
 # The irregular mesh of problems P5f and P5d, about a minute; the script compares it with the measured one.
 build/mesh/p5.graph: bench/map/mesh.py

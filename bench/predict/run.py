@@ -5,7 +5,7 @@ LAMMPS, GROMACS, CP2K, Meep, ABINIT and transforms by FFTW run with sixteen rank
 torus, a fat tree with two nodes for each up-link, a dragonfly), whose links are so slow that they decide. Each program is recorded once
 per machine, with its ranks in order. From that trace the run times of several placements are predicted, without and beside
 constant streams, and stored with the time; then the programs run under each placement, several times. SimGrid replays the same
-traces. Needs root, and some tens of minutes: `--quick` is two programs on one machine.
+traces; LogGOPSim and htsim too, if `--peers` names the folder of their programs. Needs root, and some tens of minutes: `--quick` is two programs on one machine.
 
 Nothing is fitted to the runs. From the system: rates and buckets of the shaped links (`tc`), TCP's first window (ten segments) and
 largest send buffer, Open MPI's eager limit; from `hopbyte-probe`: the overhead of a message between two nodes, and the latency
@@ -18,15 +18,15 @@ import argparse
 import json
 import os
 import random
-import re
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import time
-import trace as traces
 from pathlib import Path
+
+import peers
+from commands import checked, run, used
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -45,8 +45,8 @@ PROGRAMS = {
     "LAMMPS": ["lmp", "-in", str(HERE / "in.melt"), "-log", "none", "-nocite"],
     "FFTW": [str(WORK / "transform"), "64", "64", "48", "10"],
     "GROMACS": [
-        "gmx_mpi", "-quiet", "mdrun", "-s", str(WORK / "water.tpr"), "-ntomp", "1", "-npme", "4", "-nb", "cpu",
-        "-dlb", "no", "-notunepme", "-pin", "off", "-o", "/dev/null", "-e", "/dev/null", "-g", "/dev/null", "-noconfout",
+        "env", "GMX_MAXBACKUP=-1", "gmx_mpi", "-quiet", "mdrun", "-s", str(WORK / "water.tpr"), "-ntomp", "1", "-npme", "4",
+        "-nb", "cpu", "-dlb", "no", "-notunepme", "-pin", "off", "-o", "water.trr", "-e", "water.edr", "-g", "water.log", "-noconfout",
     ],
     "CP2K": ["env", "CP2K_DATA_DIR=/usr/share/cp2k", "cp2k.popt", "-i", str(HERE / "water.inp"), "-o", "water.out"],
     "Meep": ["meep", str(HERE / "wave.ctl")],
@@ -54,29 +54,12 @@ PROGRAMS = {
 }  # fmt: skip
 EAGER, FIRST_WINDOW = 65_536.0, 10 * 1448.0
 STREAMS = 3
+PEERS = {"simgrid": "SimGrid", "loggopsim": "LogGOPSim", "htsim": "htsim"}
 # No further run after so many seconds of runs.
 LONG = 8
 # Ranks come before other work on this machine.
 PRIORITY = ["nice", "-n", "-20"]
 SHARE = 0.3
-
-
-def run(*words: object, seconds: float = 600, **more: object) -> subprocess.CompletedProcess[str]:
-    command = [str(w) for w in words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, **more)  # type: ignore[call-overload]
-
-
-def checked(*words: object) -> str:
-    done = run(*words)
-    if done.returncode:
-        sys.exit(f"{' '.join(str(w) for w in words)}: {done.stderr}")
-    return done.stdout
-
-
-def used() -> float:
-    """Processor time of the programs that ended."""
-    found = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found.ru_utime + found.ru_stime
 
 
 def prepare() -> None:
@@ -127,12 +110,12 @@ class Machine:
         enter = [self.hopbyte, "lab", "run", "--name", self.name, "--on", nodes[0]]
         done = run(*enter, "--", "sh", "-c", line)
         found = [text for text in done.stdout.splitlines() if text.startswith('{"schema":"hopbyte.record')]
-        if not found:
+        if not found or done.returncode:
             raise RuntimeError(f"{' '.join(program)}: {done.stdout[-500:]}{done.stderr[-500:]}")
         return json.loads(found[-1]) | {"printed": done.stdout}
 
-    def network(self) -> tuple[Path, float]:
-        """Rates and delays beyond the links, from probes and the system; and the time of a message of some bytes."""
+    def network(self) -> tuple[Path, peers.Rates]:
+        """Rates and delays beyond the links, from probes and the system."""
         probe = str(ROOT / "build/probes/ompi/hopbyte-probe")
         lines: list[dict] = []
         common = ["--bytes", "8", "--trials", "5", "--budget", "0", "--json"]
@@ -162,7 +145,7 @@ class Machine:
             "packets_per_answer = 2.0\n"
             f"[queues]\nfirst_window_bytes = {FIRST_WINDOW}\nwindow_bytes = {largest}.0\nburst_bytes = {bucket}.0\n"
         )
-        return file, message
+        return file, peers.Rates(message, latency, overhead, EAGER, RATE[self.kind] * 1e6)
 
     def placements(self, record: Path) -> dict[str, list[str]]:
         """In order, at random, and mapped."""
@@ -189,43 +172,6 @@ class Machine:
         each = (used() - before) / len(rows)
         return dict(zip(placements, rows[-len(placements) :], strict=True)), each
 
-    def simgrid(self, record: Path, placements: dict[str, list[str]], latency: float) -> tuple[dict[str, float], float]:
-        """The same by SimGrid's replay, and its processor seconds for each: SMPI's model with Open MPI's algorithms, the eager
-        limit, the measured latency divided among a route's links, and the frames' share of the links."""
-        folder = self.folder / "simgrid"
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / "trace").mkdir(parents=True)
-        files = traces.write(record, folder / "trace")
-        (folder / "list").write_text("".join(f"{file}\n" for file in files))
-        platform = folder / "platform.xml"
-        checked(self.hopbyte, "-q", "fabric", "convert", self.spec, *self.routing, "--to", "simgrid", "--out", platform)
-        text = re.sub(r'speed="[^"]*"', f'speed="{traces.SPEED:.0f}f"', platform.read_text())
-        text = re.sub(r'latency="[^"]*"', f'latency="{latency / 4}s"', text)
-        text = re.sub(r'bandwidth="([\d.eE+]+)(\w*)"', lambda m: f'bandwidth="{float(m[1]) * 1448 / 1514}{m[2]}"', text)
-        platform.write_text(text)
-        options = {
-            "smpi/async-small-thresh": f"{EAGER:.0f}", "smpi/send-is-detached-thresh": f"{EAGER:.0f}", "smpi/host-speed": "1Gf",
-            "smpi/coll-selector": "ompi", "smpi/display-timing": "yes", "network/TCP-gamma": "4194304",
-            "smpi/bw-factor": "0:1", "smpi/lat-factor": "0:1",
-        }  # fmt: skip
-        found: dict[str, float] = {}
-        before = used()
-        for name, nodes in placements.items():
-            (folder / "hosts").write_text("".join(f"{node}\n" for node in nodes))
-            command = ["smpirun", "-np", str(RANKS), "-platform", str(platform), "-hostfile", str(folder / "hosts")]
-            command += [f"--cfg={key}:{value}" for key, value in options.items()]
-            try:
-                done = run(*command, "-replay", str(folder / "list"), seconds=30, cwd=folder)
-            except subprocess.TimeoutExpired:
-                print(f"SimGrid: no end of {record.name} in 30 s", file=sys.stderr)
-                break
-            ended = re.search(r"Simulated time: ([\d.e+-]+) seconds", done.stdout + done.stderr)
-            if ended:
-                found[name] = float(ended.group(1))
-            else:
-                print(f"SimGrid: {(done.stdout + done.stderr)[-300:]}", file=sys.stderr)
-        return found, (used() - before) / len(placements)
-
     def streams(self, *, start: bool) -> Path | None:
         """Datagrams of other jobs between drawn nodes, and counters of the links under them."""
         if not start:
@@ -240,9 +186,22 @@ class Machine:
         return counters
 
 
-def bench(machine: Machine, programs: list[str], repeats: int, out: Path, *, idle: bool) -> list[dict]:
+def simulated(machine: Machine, record: Path, placements: dict[str, list[str]], rates: peers.Rates, binaries: Path | None) -> dict:
+    """Run times by placement and processor seconds for each of other people's simulators."""
+    platform = machine.folder / "platform.xml"
+    checked(machine.hopbyte, "-q", "fabric", "convert", machine.spec, *machine.routing, "--to", "simgrid", "--out", platform)
+    found = {"simgrid": peers.simgrid(platform.read_text(), record, placements, rates, machine.folder / "simgrid")}
+    if binaries:
+        folder = machine.folder / "goal"
+        found["loggopsim"] = peers.loggopsim(binaries, record, placements, rates, folder)
+        if machine.kind.startswith("fat tree"):
+            found["htsim"] = peers.htsim(binaries, record, placements, machine.nodes, rates, folder)
+    return found
+
+
+def bench(machine: Machine, programs: list[str], repeats: int, out: Path, binaries: Path | None, *, idle: bool) -> list[dict]:
     """All rows of one machine."""
-    network, latency = machine.network()
+    network, rates = machine.network()
     rows: list[dict] = []
     plans = []
     for program in programs:
@@ -255,14 +214,15 @@ def bench(machine: Machine, programs: list[str], repeats: int, out: Path, *, idl
         placements = machine.placements(record)
         found, cpu = machine.predict(record, placements, network)
         fluid, _ = machine.predict(record, placements, "plain")
-        theirs, their_cpu = machine.simgrid(record, placements, latency)
+        theirs = simulated(machine, record, placements, rates, binaries)
         for name, nodes in placements.items():
             rows.append({
                 "machine": machine.kind, "program": program, "placement": name, "nodes": nodes, "streams": False,
                 "predicted_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "predicted_seconds": found[name]["seconds"],
                 "least_seconds": found[name]["least_seconds"], "most_seconds": found[name]["most_seconds"],
-                "cpu_seconds": cpu, "flows_seconds": fluid[name]["seconds"], "simgrid_seconds": theirs.get(name),
-                "simgrid_cpu_seconds": their_cpu,
+                "cpu_seconds": cpu, "flows_seconds": fluid[name]["seconds"],
+                **{f"{peer}_seconds": times.get(name) for peer, (times, _) in theirs.items()},
+                **{f"{peer}_cpu_seconds": seconds for peer, (_, seconds) in theirs.items()},
             })  # fmt: skip
         plans.append((program, record, placements))
     counters = None if idle else machine.streams(start=True)
@@ -336,15 +296,15 @@ def gains(rows: list[dict]) -> list[float]:
 def summary(rows: list[dict]) -> str:
     """The table, and what it amounts to."""
     rows = [row for row in rows if row["measured_seconds"]]
-    lines = ["| machine | program | placement | streams | predicted s | measured s (runs) | error | flows | SimGrid |",
-             "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = ["| machine | program | placement | streams | predicted s | measured s (runs) | error | flows | SimGrid | LogGOPSim | htsim |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for row in rows:
         percent = lambda key, row=row: f"{100 * (row[key] / row['measured_seconds'] - 1):+.1f} %" if row.get(key) else ""
         runs = ", ".join(f"{t:.2f}" for t in row["runs_seconds"])
         lines.append(
             f"| {row['machine']} | {row['program']} | {row['placement']} | {'yes' if row['streams'] else ''} | "
             f"{row['predicted_seconds']:.2f} | {row['measured_seconds']:.2f} ({runs}) | {percent('predicted_seconds')} | "
-            f"{percent('flows_seconds')} | {percent('simgrid_seconds')} |"
+            f"{percent('flows_seconds')} | {' | '.join(percent(f'{peer}_seconds') for peer in PEERS)} |"
         )
     def line(name: str, some: list[dict], key: str) -> None:
         found = sorted(errors(some, key))
@@ -359,18 +319,19 @@ def summary(rows: list[dict]) -> str:
     for program in sorted({row["program"] for row in rows}):
         line(program, [row for row in rows if row["program"] == program], "predicted_seconds")
     line("flows that share links fairly (`--network plain`), idle", idle, "flows_seconds")
-    line("SimGrid, idle", [row for row in idle if row.get("simgrid_seconds")], "simgrid_seconds")
-    line("`predict` on those", [row for row in idle if row.get("simgrid_seconds")], "predicted_seconds")
+    for peer, named in PEERS.items():
+        theirs = [row for row in idle if row.get(f"{peer}_seconds")]
+        line(f"{named}, idle", theirs, f"{peer}_seconds")
+        line("`predict` on those", theirs, "predicted_seconds")
+        if theirs:
+            cpu = [statistics.median(row[key] for row in theirs) for key in ("cpu_seconds", f"{peer}_cpu_seconds")]
+            lines.append(f"- processor seconds of a prediction on those, median: {cpu[0]:.3f}, {named} {cpu[1]:.3f}")
     pairs, right = orders(rows)
     lines.append(f"- order of two placements that differ by more than 5 %: {right} of {pairs} right")
     apart = gains(rows)
     if apart:
         lines.append(f"- gain over ranks in order: off by {statistics.median(apart):.1f} points in the median, {max(apart):.1f} at most; "
                      f"{sum(a <= 5 for a in apart)} of {len(apart)} within 5")  # fmt: skip
-    with_both = [row for row in idle if row.get("simgrid_seconds")]
-    if with_both:
-        lines.append(f"- processor seconds of a prediction, median: {statistics.median(r['cpu_seconds'] for r in with_both):.3f}, "
-                     f"SimGrid {statistics.median(r['simgrid_cpu_seconds'] for r in with_both):.3f}")  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
@@ -378,6 +339,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hopbyte", default=str(ROOT / "target/release/hopbyte"))
     parser.add_argument("--libraries", type=Path, default=ROOT / "build/mpi", help="preload libraries (make -C mpi)")
+    parser.add_argument("--peers", type=Path, help="folder of LogGOPSim, txt2bin and htsim_uec (spcl/atlahs)")
     parser.add_argument("--machines", default=",".join(MACHINES))
     parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--repeats", type=int, default=2)
@@ -398,7 +360,7 @@ def main() -> None:
     for kind in machines:
         machine = Machine(hopbyte, kind, asked.libraries.resolve())
         try:
-            rows += bench(machine, programs, repeats, stored, idle=asked.idle)
+            rows += bench(machine, programs, repeats, stored, asked.peers, idle=asked.idle)
         finally:
             machine.down()
     text = summary(rows)

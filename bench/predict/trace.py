@@ -1,8 +1,8 @@
 """hopbyte's traces (mpi/FORMAT.md) as SimGrid's time-independent traces.
 
 Collective calls of all ranks stay calls, so that SimGrid chooses their algorithms; those of some ranks, which its replay
-does not know, and below a kilobyte, for which SimGrid 3.32 ends with an invalid pointer, become messages: recursive doubling for reductions and barriers of 2^n ranks, binomial trees, and all at once for
-the rest.
+does not know, and those below `small` bytes become messages: recursive doubling for reductions and barriers of 2^n ranks, binomial
+trees, and all at once for the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 
 SPEED = 1e9  # operations per second of a platform's host
 SMALL = 1024
+ALL = 1 << 62  # no call stays
 MOST = 1 << 22
+BLOCKING = {"-", "-1"}  # slots of calls without a request
 CALLS = {"allreduce": "allreduce {n} 0 6", "bcast": "bcast {n} {root} 6", "reduce": "reduce {n} 0 {root} 6",
          "barrier": "barrier", "alltoall": "alltoall {n} {n} 6 6", "allgather": "allgather {n} {n} 6 6",
          "gather": "gather {n} {n} {root} 6 6", "scatter": "scatter {n} {n} {root} 6 6"}  # fmt: skip
@@ -106,7 +108,7 @@ def messages(
     """The messages of one member of a collective of some ranks."""
     n = len(members)
     both = lambda to, come: [
-        f"irecv {members[come]} {tag} {size:.0f} 6", f"isend {members[to]} {tag} {size:.0f} 6", "waitall"]  # fmt: skip
+        f"irecv {members[come]} {tag} {MOST} 6", f"isend {members[to]} {tag} {size:.0f} 6", "waitall"]  # fmt: skip
     lines: list[str] = []
     if kind in {"allreduce", "barrier", "allgather"} and n & (n - 1) == 0:
         for bit in range(n.bit_length() - 1):
@@ -119,19 +121,22 @@ def messages(
         up = [("recv" if down else "send", parent)] if place else []
         below = [("send" if down else "recv", child) for child in reversed(children)]
         for word, other in up + below if down else below[::-1] + up:
-            lines.append(f"{word} {members[(other + root) % n]} {tag} {size:.0f} 6")
+            room = size if word == "send" else MOST
+            lines.append(f"{word} {members[(other + root) % n]} {tag} {room:.0f} 6")
     elif kind in {"scan", "exscan"}:
-        lines += [f"recv {members[me - 1]} {tag} {size:.0f} 6"] if me else []
+        lines += [f"recv {members[me - 1]} {tag} {MOST} 6"] if me else []
         lines += [f"send {members[me + 1]} {tag} {size:.0f} 6"] if me + 1 < n else []
     else:
+        # Blocks of different sizes: those that are not recorded are empty.
+        other = 0.0 if kind[-1] in "vw" else size
         for step in range(1, n):
             to, come = members[(me + step) % n], members[(me - step) % n]
-            lines += [f"irecv {come} {tag} {size:.0f} 6", f"isend {to} {tag} {row.get(to, size):.0f} 6"]
+            lines += [f"irecv {come} {tag} {MOST} 6", f"isend {to} {tag} {row.get(to, other):.0f} 6"]
         lines.append("waitall")
     return lines
 
 
-def write(folder: Path, out: Path) -> list[Path]:
+def write(folder: Path, out: Path, small: int = SMALL) -> list[Path]:
     """Writes a file for each rank."""
     ranks, groups = read(folder)
     files = []
@@ -149,11 +154,11 @@ def write(folder: Path, out: Path) -> list[Path]:
             name = int(group, 16) % 1009 * 100_003 + int(tag) % 100_003 if group != "-" else 0
             if operation in {"send", "receive"}:
                 word = "send" if operation == "send" else "recv"
-                start = "" if slot == "-" else "i"
+                start = "" if slot in BLOCKING else "i"
                 # A receive is not recorded with a size; SimGrid refuses one below what is sent.
                 room = size if word == "send" else MOST
                 lines.append(f"{start}{word} {peer} {name} {room:.0f} 6")
-                if slot != "-":
+                if slot not in BLOCKING:
                     ends = (number, peer) if word == "send" else (peer, number)
                     slots[slot] = f"wait {ends[0]} {ends[1]} {name}"
             elif operation == "row":
@@ -163,7 +168,7 @@ def write(folder: Path, out: Path) -> list[Path]:
             elif operation == "collective":
                 members = groups[group]
                 tags[group] += 1
-                if len(members) == len(ranks) and kind[0] in CALLS and size >= SMALL:
+                if len(members) == len(ranks) and kind[0] in CALLS and size >= small:
                     lines.append(CALLS[kind[0]].format(n=f"{size:.0f}", root=max(int(peer), 0)))
                 elif len(members) > 1:
                     tag_of = 500_000_000 + int(group, 16) % 1009 * 100_003 + tags[group] % 100_003

@@ -2,7 +2,8 @@
 //!
 //! Counters give the bytes that every node sent and received and every link carried, but not the pairs of nodes.
 //! Assumption: a job's nodes send to each other only, each receiver in proportion to its received bytes (the gravity
-//! model), or as a record of the job has it (`attribution/prior.rs`), changed as little as the links' bytes demand (`attribution/fit.rs`). The interval needs less: a job put no more
+//! model), or as a record of the job has it (`attribution/prior.rs`), changed as little as the links' bytes demand
+//! (`attribution/fit.rs`). The interval needs less: a job put no more
 //! on a link than those of its nodes sent whose routes cross it, nor more than those received, and no less than the link's
 //! bytes beyond the most that all others can have put on it.
 

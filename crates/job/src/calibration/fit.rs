@@ -1,6 +1,6 @@
 //! Parameters of a network from measurements.
 
-use super::lines::{Measurements, Pair, Seconds};
+use super::lines::{Measurements, Pair, Seconds, is_apart};
 use crate::error::Result;
 use crate::statistics::median;
 use hopbyte_fabric::{Fabric, Family, InputError, LinkId, NodeId, Routing};
@@ -70,10 +70,6 @@ fn ms(seconds: f64) -> String {
 fn spread(s: Seconds, by: f64) -> String {
     let (least, most) = (ms(s.least / by), ms(s.most / by));
     format!("{} ({least} to {most})", ms(s.median / by))
-}
-
-fn is_apart(pair: Pair) -> bool {
-    pair.0 != pair.1
 }
 
 impl Fit<'_> {

@@ -37,6 +37,11 @@ struct Run {
 /// Nodes of a pair of ranks: sender, receiver.
 pub(super) type Pair = (NodeId, NodeId);
 
+/// Whether a message of the pair leaves its node.
+pub(super) fn is_apart(pair: Pair) -> bool {
+    pair.0 != pair.1
+}
+
 /// Median, least and most seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Seconds {
@@ -137,7 +142,6 @@ impl Measurements {
                     Some(1) => f64::INFINITY,
                     _ => bytes,
                 };
-                let is_apart = |pair: Pair| pair.0 != pair.1;
                 if is_apart(pairs[0]) || self.eager.is_none_or(|e| !is_apart(e.0)) {
                     self.eager = Some((pairs[0], limit));
                 }

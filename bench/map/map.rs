@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         ["in-order", problem] => in_order(problem),
         ["eval", problem, file] => eval(problem, file),
-        ["qap", file, trials] => qap::solve(file, trials.parse()?),
+        ["qap", file, seconds, seed] => qap::solve(file, seconds.parse()?, seed.parse()?),
         ["export", problem, folder] => export::export(&instance(problem)?, Path::new(folder)),
         _ => Ok(()),
     }

@@ -4,9 +4,9 @@ use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
 use hopbyte_map::{Objective, Options, Problem, map};
 use std::error::Error;
 
-/// Maps one `.dat` file with the pair costs as the objective and prints the result beside the best
-/// known value of the `.sln` file next to it.
-pub fn solve(file: &str, trials: u64) -> Result<(), Box<dyn Error>> {
+/// Maps one `.dat` file with the pair costs as the objective, on one thread for some seconds, and prints the result
+/// beside the best known value of the `.sln` file next to it.
+pub fn solve(file: &str, seconds: f64, seed: u64) -> Result<(), Box<dyn Error>> {
     let text = std::fs::read_to_string(file)?;
     let numbers: Vec<f64> = text
         .split_whitespace()
@@ -40,9 +40,10 @@ pub fn solve(file: &str, trials: u64) -> Result<(), Box<dyn Error>> {
         ..Problem::new(&fabric, &routing, &exchange, &allocation)
     };
     let options = Options {
-        trials: Some(trials),
+        seconds,
+        seed,
         threads: 1,
-        runs: 32,
+        runs: 1,
         ..Options::default()
     };
     let (placement, certificate) = map(&problem, &options, &|_| {})?;
@@ -53,10 +54,11 @@ pub fn solve(file: &str, trials: u64) -> Result<(), Box<dyn Error>> {
     // Computed again: a facility's flow to itself has a cost here, but none on a machine.
     let found: f64 = (0..n * n).map(cost).sum();
     println!(
-        "{{\"file\": \"{}\", \"tasks\": {n}, \"found\": {found}, \"best_known\": {best}, \"above_percent\": {:.3}, \"search_cpu_seconds\": {:.4}}}",
+        "{{\"file\": \"{}\", \"tasks\": {n}, \"found\": {found}, \"best_known\": {best}, \"above_percent\": {:.3}, \"search_cpu_seconds\": {:.4}, \"trials\": {}}}",
         file.rsplit('/').next().unwrap_or(file),
         100.0 * (found / best - 1.0),
         certificate.cpu_seconds,
+        certificate.trials,
     );
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::arrangement::Slots;
 use crate::change::count;
+use crate::dense;
 use crate::graph::Graph;
 use crate::groups::Groups;
 use crate::linear::{Distances, anneal};
@@ -229,11 +230,15 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         let limited = self.problem.objective.has_limits();
         let whole = if limited { 0.8 } else { 1.0 };
         let stages: &[(bool, f64, f64)] = match recipe {
+            Recipe::Whole if self.is_dense() => &[],
             Recipe::Whole if self.grouped() => &[(true, 0.1, 0.8), (false, 0.01, 0.2)],
             Recipe::Whole => &[(false, 0.1, 1.0)],
             Recipe::Single => &[(false, 0.02, 1.0)],
             Recipe::Linear => &[(false, 1.0, 1.0)],
         };
+        if stages.is_empty() {
+            self.dense_stage(state, whole, rng);
+        }
         for &(grouped, heat, share) in stages {
             self.linear_stage(state, grouped, (heat, whole * share), rng);
         }
@@ -508,6 +513,28 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             Self::take(state, &level, &end);
             self.keep(state);
         }
+    }
+
+    /// Whether single tasks are searched by [`dense`].
+    fn is_dense(&self) -> bool {
+        let slots = self.rooms.iter().map(|&r| r as usize).sum();
+        dense::is_dense(self.graph, slots)
+    }
+
+    fn dense_stage(&self, state: &mut Outcome, share: f64, rng: &mut Random) {
+        if state.effort.is_over() {
+            return;
+        }
+        let level = self.level(&state.place_of, false);
+        let budget = state.effort.part(share, true);
+        let (graph, slots) = (&level.graph, &level.slots);
+        let (end, trials, _) =
+            dense::search(graph, slots, self.distances, &level.start, budget, rng);
+        state.trials += trials;
+        state.effort.charge(trials, true);
+        // The best arrangement of a search that was cut short is also seen by a longer one.
+        Self::take(state, &level, &end);
+        self.keep(state);
     }
 
     /// Searches on link loads.

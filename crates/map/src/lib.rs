@@ -41,6 +41,7 @@ mod change;
 mod construct;
 mod coords;
 mod cuts;
+mod dense;
 mod dual;
 mod engine;
 mod evaluate;

@@ -194,3 +194,23 @@ fn models_and_files_that_do_not_fit_are_refused() {
             .contains("read through the model (.conf)")
     );
 }
+
+/// Networks of CODES that numbers alone describe.
+#[test]
+fn models_without_files_name_the_spec_that_describes_them() {
+    let refused = |settings: &str| {
+        let text = format!("LPGROUPS\n{{\n}}\nPARAMS\n{{\n{settings}\n}}\n");
+        crate::common::parse(&text).unwrap_err()
+    };
+    let torus = refused("   modelnet_order=( \"torus\" );\n   dim_length=\"4,4,2\";");
+    assert!(
+        torus.contains("found a network (torus) without files of links"),
+        "{torus}"
+    );
+    assert!(torus.contains("give a spec, torus:4x4x2"), "{torus}");
+    let tree = refused("   modelnet_order=( \"fattree\" );\n   switch_radix=\"8\";");
+    assert!(
+        tree.contains("(fattree)") && tree.contains("fattree:…"),
+        "{tree}"
+    );
+}

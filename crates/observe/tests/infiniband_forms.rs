@@ -354,6 +354,15 @@ fn other_forms_say_what_is_wrong() {
             "hint: ports inside systems of several chips",
         ),
         (
+            "# of several chips\nSWITCH s CFG: leaf3=R\n  L1/P1 -4x-5G-> HOST a P1\n",
+            "hint: ports inside systems of several chips",
+        ),
+        (
+            "CA: a HCA-1:\n 0x1 3 1[ ] ==( 4X 5.0 Gbps Active/ LinkUp)==> 4 1[ ] \"b HCA-1\" ( )\n\
+             CA: b HCA-1:\n 0x2 4 1[ ] ==( 4X 5.0 Gbps Active/ LinkUp)==> 3 1[ ] \"a HCA-1\" ( )",
+            "hint: adapters that are cabled to each other",
+        ),
+        (
             "SWITCH s\n  P1 -> HOST a P1\n  P2 -> CARD a P2",
             ":3: found CARD, expected HOST, its type",
         ),
@@ -378,4 +387,21 @@ fn other_forms_say_what_is_wrong() {
             "{input}\n  says {error}\n  lacks {expected}"
         );
     }
+}
+
+/// Old versions of iblinkinfo print the width and speed of ports that are down, too.
+#[test]
+fn ports_that_are_down_have_a_width_in_old_versions() {
+    let scan = "Switch 0x0000000000000010 IBM HSSM:\n\
+        \x20   4    1[  ] ==( 4X 5.0 Gbps Active/  LinkUp)==>       1    1[  ] \"a HCA-1\" ( )\n\
+        \x20   4    2[  ] ==( 4X 10.0 Gbps Active/  LinkUp)==>       2    1[  ] \"b HCA-1\" ( )\n\
+        \x20   4    3[  ] ==( 4X 2.5 Gbps   Down/Disabled)==>             [  ] \"\" ( )\n\
+        \x20   4    4[  ] ==( 4X 2.5 Gbps   Down/ Polling)==>             [  ] \"\" ( )\n";
+    let m = parse(scan).unwrap();
+    assert_eq!((m.fabric.nodes().len(), m.fabric.links().len()), (2, 4));
+    let notes = m.notes.join("\n");
+    assert!(
+        notes.contains("was the file cut, or does it list switches alone?"),
+        "{notes}"
+    );
 }

@@ -381,3 +381,52 @@ Ca	1 "H-0c42a103005562a4"		# "b mlx5_7"
     assert_eq!(m.fabric.places_of_host("b").len(), 2);
     assert_eq!(m.fabric.places_of_host("a").len(), 2);
 }
+
+/// RCCL's files: Infinity Fabric in the place of NVLink, the chip in `gcn`, adapters that are no PCI devices.
+#[test]
+fn infinity_fabric_and_adapters_without_pci_are_read() {
+    let gpu = |n: u32, chip: &str, peers: &[(u32, u32)]| {
+        let links: String = peers
+            .iter()
+            .map(|(to, count)| {
+                format!(r#"<xgmi target="0000:0{to}:00.0" count="{count}" tclass="0x038000"/>"#)
+            })
+            .collect();
+        format!(
+            r#"<pci busid="0000:0{n}:00.0" class="0x038000" link_speed="16 GT/s" link_width="16">
+<gpu dev="{n}" sm="104" gcn="{chip}" arch="38911" rank="{n}" gdr="1">{links}</gpu></pci>"#
+        )
+    };
+    let system = |gpus: &[String]| {
+        format!(
+            r#"<system version="2"><cpu numaid="0" arch="x86_64">{}
+<nic><net name="bond0" dev="0" speed="100000" port="0" guid="0x0"/></nic></cpu></system>"#,
+            gpus.concat()
+        )
+    };
+    let pair = |chip: &str| system(&[gpu(1, chip, &[(2, 4)]), gpu(2, chip, &[(1, 4)])]);
+    for (chip, each) in [
+        ("906", 46.0),
+        ("910", 50.0),
+        ("gfx90a", 50.0),
+        ("gfx942", 64.0),
+        ("gfx950", 76.8),
+    ] {
+        let m = parse(&pair(chip)).unwrap();
+        let rate = narrowest(&m, "gpu1", "gpu2");
+        assert!((rate - 4.0 * each).abs() < 1e-9, "{chip}: {rate}");
+        let notes = m.notes.join("\n");
+        assert!(notes.contains("1 XGMI joints"), "{notes}");
+        assert!(!notes.contains("known gcn"), "{notes}");
+    }
+    let m = parse(&pair("gfx1")).unwrap();
+    assert_eq!(narrowest(&m, "gpu1", "gpu2"), 184.0);
+    let notes = m.notes.join("\n");
+    assert!(notes.contains("2 GPUs without a known gcn"), "{notes}");
+    assert!(notes.contains("1 CPU, 1 adapter, 2 GPUs"), "{notes}");
+    // The network's speed, behind the CPU; a GUID of 0 names nothing.
+    assert_eq!(narrowest(&m, "gpu1", "bond0"), 12.5);
+    assert!(m.fabric.find_node("0x0").is_err());
+    let error = parse(&pair("906").replace("count=\"4\"", "count=\"0\"")).unwrap_err();
+    assert!(error.contains("a target and a count from 1"), "{error}");
+}

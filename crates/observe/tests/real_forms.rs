@@ -161,6 +161,9 @@ fn a_scan_whose_switches_are_listed_as_adapters_says_so() {
         "{error}"
     );
     let error = parse(&lines[0]).unwrap_err();
+    assert!(error.contains("cabled to each other"), "{error}");
+    let alone = "devid=0x1021\ncaguid=0x1\nCa\t1 \"H-0000000000000001\"\t\t# \"a HCA-1\"\n";
+    let error = parse(alone).unwrap_err();
     assert!(error.contains("port is down"), "{error}");
 }
 
@@ -398,7 +401,7 @@ fn cores_outside_the_allowed_set_are_left_out() {
         let noted = m
             .notes
             .iter()
-            .any(|n| n.contains(&format!("{} cores are outside", 4 - cores.len())));
+            .any(|n| n.contains(&format!("{} of 4 cores are outside", 4 - cores.len())));
         assert_eq!(noted, cores.len() < 4, "{:?}", m.notes);
     }
 }

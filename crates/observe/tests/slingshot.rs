@@ -114,6 +114,10 @@ fn other_spellings_are_read_and_contradictions_refused() {
             ":4: found optical, expected local, global or edge",
         ),
         (
+            "0,x9c1r3j1,x10c0r1j2,n/a,global,0,1",
+            ":4: found 7 cells, expected 9, as in the header",
+        ),
+        (
             "0,x9c1r3,x10c0r1j2,n/a,global,0,1,20,[]",
             ":4: found x9c1r3, expected a jack of a switch",
         ),
@@ -154,4 +158,22 @@ fn other_spellings_are_read_and_contradictions_refused() {
             "{bad}\n  says {error}\n  lacks {expected}"
         );
     }
+}
+
+/// Groups are all-to-all; a list that was cut after a line has gaps.
+#[test]
+fn pairs_of_a_group_without_a_cable_are_noted() {
+    let cable =
+        |jack: u32, a: u32, b: u32| format!("0,x9c1r{a}j{jack},x9c1r{b}j{jack},,local,0,0,2,[]\n");
+    let cut = format!("{HEAD}{}{}", cable(1, 1, 3), cable(2, 3, 5));
+    let notes = |text: &str| parse(text).unwrap().notes.join("\n");
+    assert!(
+        notes(&cut).contains(
+            "1 of 3 pairs of switches of one group are not cabled to each other; was the file cut?: x9c1r1 and x9c1r5"
+        ),
+        "{}",
+        notes(&cut)
+    );
+    let whole = format!("{cut}{}", cable(3, 1, 5));
+    assert!(!notes(&whole).contains("was the file cut?"));
 }

@@ -38,7 +38,11 @@ fn text_around_tables_is_noted() {
         assert_eq!(routes(&m), plain);
         assert!(m.notes.iter().any(|n| n.contains(after)), "{:?}", m.notes);
     }
-    for before in ["Failed to open 'mlx4_0' port '1'\n", "ibwarn: [7] x: y\n"] {
+    for before in [
+        "Failed to open 'mlx4_0' port '1'\n",
+        "ibwarn: [7] x: y\n",
+        "user@sm:~$ sudo ibroute 1\n",
+    ] {
         assert_eq!(
             routes(&with_tables(SUBNET, &format!("{before}{TABLE}")).unwrap()),
             plain

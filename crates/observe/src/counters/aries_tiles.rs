@@ -18,12 +18,14 @@
 //! where `tilex` is the tile's row. The nodes of ranks are not in the file: it needs the nodes of its ranks, in the order of
 //! the ranks (AriesNCL records one rank of a node). The nodes of an Aries count the same tiles: the first one's are used. Names are those of Cray's registers, with `AR_RTR_x_y_` before them or not. A tile counts *arrivals*;
 //! its own stall (`INQ_PRF_ROWBUS_STALL_CNT`) is used where it is recorded, else the sum over its virtual channels.
+//! AriesNCL writes line ends before rows, so that the last row has none: it may be cut and is left out.
 
 use super::aries_csv::{FLIT_BYTES, STALL_NS};
+use super::end::is_unended;
 use crate::ObserveError;
 use crate::placement::host_list;
 use crate::text::{Line, Text, cells, lossy, whole};
-use hopbyte_fabric::{Fabric, Increase, InputError, LinkId, Missing, Quantity, RouterId};
+use hopbyte_fabric::{Fabric, Increase, InputError, LeftOut, LinkId, Missing, Quantity, RouterId};
 use std::collections::BTreeMap;
 
 /// Whether a line is the first of such a file.
@@ -73,6 +75,9 @@ const PARTIAL: &str = "link of which not every tile has a row";
 
 /// Remark on rows of a rank whose router another rank has reported.
 const SAME_ROUTER: &str = "row of a tile that a rank on another node of the router has";
+
+/// Remark on a last row without a line end.
+const UNENDED: &str = "last row without a line end, which may be cut";
 
 /// Routers of the ranks of a file.
 struct Ranks {
@@ -167,7 +172,7 @@ pub(super) fn read(
     };
     let mut sums: BTreeMap<LinkId, Sum> = BTreeMap::new();
     let mut increase = Increase::new(fabric, text.file());
-    while let Some((line, place, flits, stalls)) = table.row()? {
+    while let Some((line, place, flits, stalls)) = table.row(&mut increase.left_out)? {
         let at = match &mut ranks {
             None => router(&place),
             Some(ranks) => {
@@ -293,10 +298,17 @@ impl<'a> Table<'a> {
 
     /// The next row: its line, tile, flits and stalls.
     #[allow(clippy::type_complexity, reason = "one row, used once")]
-    fn row(&mut self) -> Result<Option<(Line<'a>, Vec<u64>, f64, f64)>, InputError> {
+    fn row(
+        &mut self,
+        left_out: &mut LeftOut,
+    ) -> Result<Option<(Line<'a>, Vec<u64>, f64, f64)>, InputError> {
         let Some(line) = self.lines.next() else {
             return Ok(None);
         };
+        if is_unended(self.text, line) {
+            left_out.note(UNENDED, format!("line {}", line.number));
+            return Ok(None);
+        }
         let row: Vec<&[u8]> = if self.by_rank {
             line.words().collect()
         } else {
@@ -383,6 +395,11 @@ mod tests {
         assert_eq!(two.get(Quantity::ReceivedBytes, link), Some(300.0));
         assert_eq!(two.get(Quantity::InputStallNs, link), None, "not recorded");
         // Two ranks: one on the same router, then one on another.
+        // AriesNCL ends no row: the last one may be cut.
+        let unended = format!("{rank}7 {} {} 5 4", port / 8, port % 8);
+        let left_out = read(&unended, Some("c2-0c2s3n1")).unwrap();
+        assert_eq!(left_out.get(Quantity::ReceivedBytes, link), Some(300.0));
+        assert_eq!(left_out.left_out.counts().count(), 1);
         let other = format!("{rank}16 {} {} 5 15\n", port / 8, port % 8);
         let same = read(&other, Some("c2-0c2s3n1,c2-0c2s3n0")).unwrap();
         assert_eq!(same.get(Quantity::ReceivedBytes, link), Some(300.0));

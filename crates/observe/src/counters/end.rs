@@ -2,7 +2,7 @@
 //! does not have. `1004998996` cut after `1004` is a number too, and a sum over tiles is lower without the last ones.
 
 use super::{link_lines, openmetrics};
-use crate::text::{Text, excerpt};
+use crate::text::{Line, Text, excerpt};
 use hopbyte_fabric::InputError;
 
 /// How the end of a format is recognised.
@@ -53,7 +53,14 @@ impl End {
     }
 }
 
+/// Whether a line is the last and lacks its line end. Stores write in blocks, so a file that is being written ends in such
+/// a row.
+pub(super) fn is_unended(text: &Text, line: Line<'_>) -> bool {
+    let end = text.bytes().as_ptr_range().end;
+    !is_ended(text) && line.bytes.as_ptr_range().end == end
+}
+
 /// Whether the last line has a line end.
-pub(super) fn is_ended(text: &Text) -> bool {
+fn is_ended(text: &Text) -> bool {
     text.bytes().last().is_none_or(|&b| b == b'\n')
 }

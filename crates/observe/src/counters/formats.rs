@@ -88,7 +88,7 @@ const TABLE: &[Format] = &[
             "aries_tiles",
         ),
         is_line: aries_tiles::is_line,
-        end: End::Line,
+        end: End::Row,
         read: Read::Increases(|text, fabric, options| {
             let node = options.node.as_deref();
             Ok(vec![aries_tiles::read(text, fabric, node)?])

@@ -9,7 +9,7 @@
 //! InfiniBand ports (`rx_bytes#eth0`, `port_xmit_data#mlx5_0.1`). Producers are interleaved.
 
 use super::delta::Moment;
-use super::end::is_ended;
+use super::end::is_unended;
 use super::reading::{Layout, Port, Reading};
 use super::{gpcdr, names, registers};
 use crate::text::{Line, Text, cells, decimal, lossy, whole};
@@ -75,7 +75,7 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
         }
     } else {
         lines.next();
-        if is_last(text, first) {
+        if is_unended(text, first) {
             let error = text.error_at(first, "a header with a line end");
             return Err(error.hint("the file was cut, or is being written"));
         }
@@ -91,7 +91,7 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             // Stores that roll over repeat the header.
             continue;
         }
-        if is_last(text, line) {
+        if is_unended(text, line) {
             left_out.note("unfinished last row", format!("line {}", line.number));
             continue;
         }
@@ -109,13 +109,6 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
         left_out.note(NO_ROWS, text.file());
     }
     Ok(readings)
-}
-
-/// Whether a line lacks its line end. Stores write in blocks, so a file that is being written ends in such a row, and a
-/// number cut short is a number too.
-fn is_last(text: &Text, line: Line<'_>) -> bool {
-    let end = text.bytes().as_ptr_range().end;
-    !is_ended(text) && line.bytes.as_ptr_range().end == end
 }
 
 /// Remark on a file of a header alone: the release of Blue Waters has its header in a file of its own.

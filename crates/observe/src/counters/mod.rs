@@ -180,6 +180,11 @@ pub fn counter_series(
         let error = InputError::new(&source, "a header and no rows", "rows of values below it");
         return Err(error.hint("give the file of the rows too").into());
     }
+    let said: Vec<String> = left_out.sentences().collect();
+    if readings.is_empty() && increases.is_empty() && !said.is_empty() {
+        let error = InputError::new(&source, "no counters of links", "counters of links");
+        return Err(error.hint(said.join(" ")).into());
+    }
     mads::set_ticks(&mut readings, &systems);
     let mut series = if increases.is_empty() {
         join_readings(readings, &source, fabric, &options)?
@@ -246,14 +251,18 @@ fn finish(
     let counts = series.counts_mut();
     if counts.iter().all(|c| c.matched == 0) {
         let rows: usize = counts.iter().map(|c| c.unmatched).sum();
-        let found = format!("{rows} rows, none of which names a link of the fabric");
+        let mut left_out: Vec<String> =
+            counts.iter().flat_map(|c| c.left_out.sentences()).collect();
+        let found = match rows {
+            0 if !left_out.is_empty() => "no row with a value of a link".into(),
+            rows => {
+                left_out.insert(0, "do the counters belong to this fabric?".into());
+                format!("{rows} rows, none of which names a link of the fabric")
+            }
+        };
         let expected = format!("counters of {}", fabric.source());
         let error = InputError::new(source, found, expected).of(Class::OtherMachine);
-        let left_out = counts.iter().flat_map(|c| c.left_out.sentences());
-        let hint = left_out.fold(
-            "do the counters belong to this fabric?".into(),
-            |hint, more| format!("{hint} {more}"),
-        );
+        let hint = left_out.join(" ");
         return Err(error.hint(hint).into());
     }
     if let Series::Increases(all) = &mut series {

@@ -12,7 +12,7 @@
 //! and columns, and no types; leaves come first and have the nodes. Models of the canonical dragonfly
 //! (`dragonfly_dally`) have `num_routers`, the routers of a group, all joined to all.
 
-use crate::text::{Line, Text, decimal_u32, float};
+use crate::text::{Line, Text, decimal_u32, float, lossy};
 use hopbyte_fabric::bounds::{MAX_DISTANCES, MAX_LINKS, MAX_NODES};
 use hopbyte_fabric::dragonfly::plain_names;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
@@ -48,12 +48,14 @@ fn setting(line: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Names of the two link files, as the model has them.
 pub fn file_names(text: &Text) -> Result<[String; 2], InputError> {
     let model = Model::read(text);
+    model.needs_files()?;
     Ok([model.text(FILES[0])?.into(), model.text(FILES[1])?.into()])
 }
 
 /// Reads a machine; `files` are the link files named by [`file_names`].
 pub fn read(text: &Text, files: &[Text], notes: &mut Vec<String>) -> Result<Fabric, FabricError> {
     let model = Model::read(text);
+    model.needs_files()?;
     let file = |key| -> Result<&Text, InputError> {
         let name = model.text(key)?;
         let base = base_name(name);
@@ -126,6 +128,47 @@ impl<'a> Model<'a> {
         value
             .and_then(|(_, v)| std::str::from_utf8(v).ok())
             .ok_or_else(|| self.text.error("no such setting", format!("{key}=\"…\";")))
+    }
+
+    /// Refuses models that name no files of links.
+    fn needs_files(&self) -> Result<(), InputError> {
+        let names = |file: &str| self.settings.contains_key(file.as_bytes());
+        match FILES.into_iter().any(names) {
+            true => Ok(()),
+            false => Err(self.without_files()),
+        }
+    }
+
+    /// Refusal of the other networks of CODES, which numbers describe; a torus has a spec with the same numbers.
+    fn without_files(&self) -> InputError {
+        let order = self.text.lines().find_map(|line| {
+            let rest = line.trimmed().strip_prefix(b"modelnet_order")?;
+            rest.split(|&b| b == b'"').nth(1).map(lossy)
+        });
+        let network = order.map_or("network".into(), |name| format!("network ({name})"));
+        let found = format!("a {network} without files of links");
+        let expected = "a dragonfly whose links are in files (intra- and inter-group-connections)";
+        let lengths = self.settings.get(b"dim_length".as_slice()).map(|(_, v)| *v);
+        let dims: Option<Vec<u32>> = lengths.and_then(|v| {
+            v.split(|&b| b == b',')
+                .map(|d| decimal_u32(d.trim_ascii()))
+                .collect()
+        });
+        let spec = dims.map_or_else(
+            || "torus:…, fattree:…, dragonfly:… or hyperx:…".into(),
+            |dims| {
+                format!(
+                    "torus:{}",
+                    dims.iter()
+                        .map(u32::to_string)
+                        .collect::<Vec<_>>()
+                        .join("x")
+                )
+            },
+        );
+        self.text
+            .error(found, expected)
+            .hint(format!("numbers alone describe it: give a spec, {spec}"))
     }
 
     fn count(&self, key: &str) -> Result<u32, InputError> {

@@ -148,8 +148,9 @@ formats! {
     TopographModel: "topograph model", "a tree of switches with domains of accelerators", "hosts", "topograph_model"
         => Recognise::Line(topograph::recognise_model), Read::Machine(|parts| described(parts, topograph::read_model));
     Slingshot: "Slingshot point-to-point CSV", "fabric", "dragonfly", "slingshot"
-        => Recognise::Line(slingshot::recognise), Read::Machine(|parts| {
-            finish(slingshot::read(parts.text)?, None, parts.routes, parts.notes)
+        => Recognise::Line(slingshot::recognise), Read::Machine(|mut parts| {
+            let fabric = slingshot::read(parts.text, &mut parts.notes)?;
+            finish(fabric, None, parts.routes, parts.notes)
         });
     ServiceLevels: "opensm-sl2vl.dump", "virtual lanes, as a check (`--routes`)", "infiniband", "ib_tables"
         => Recognise::Line(infiniband::service_levels::recognise), TABLES;

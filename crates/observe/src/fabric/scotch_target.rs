@@ -20,9 +20,22 @@ use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{Direction, Fabric, FabricError, InputError, Routing, Shape};
 
 /// Names of targets.
-const NAMES: [&[u8]; 13] = [
-    b"cmplt", b"cmpltw", b"hcub", b"mesh2D", b"mesh3D", b"meshXD", b"torus2D", b"torus3D",
-    b"torusXD", b"tleaf", b"ltleaf", b"sub", b"deco",
+const NAMES: [&[u8]; 15] = [
+    b"cmplt",
+    b"cmpltw",
+    b"hcub",
+    b"mesh2D",
+    b"mesh3D",
+    b"meshXD",
+    b"torus2D",
+    b"torus3D",
+    b"torusXD",
+    b"tleaf",
+    b"ltleaf",
+    b"sub",
+    b"deco",
+    b"varcmplt",
+    b"varhcub",
 ];
 
 /// Maximum number of links of a target, each direction counted: a file of twenty bytes must not cost seconds. Scotch's
@@ -157,6 +170,9 @@ impl<'a> Words<'a> {
                 ));
                 Ok((fabric, routing))
             }
+            b"varcmplt" | b"varhcub" => Err(wrong("a target with a size")
+                .hint("its size is that of the job: give cmplt N or hcub N")
+                .into()),
             b"deco" => Err(wrong("a target with a closed form")
                 .hint("decomposition-defined targets have distances and no links")
                 .into()),

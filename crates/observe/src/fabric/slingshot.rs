@@ -10,7 +10,7 @@
 //! between switches join both, cables to cards (Y cables) lead one to each of two cards. Cables between the same two
 //! switches form one link. `#` lines and a line of column names come first.
 
-use crate::fabric::names::name;
+use crate::fabric::names::{name, note_of};
 use crate::text::{Line, Text, cells, decimal_u32, float};
 use hopbyte_fabric::dragonfly::{SLINGSHOT_HOP, SLINGSHOT_PORT};
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
@@ -18,7 +18,7 @@ use hopbyte_fabric::{
     End, Fabric, FabricBuilder, FabricError, Family, InputError, LinkId, LinkSpec, NodeId,
     RouterId, Shape,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Columns that are read.
 const COLUMNS: [&[u8]; 7] = [
@@ -101,8 +101,9 @@ struct Cables {
     cards: BTreeMap<(Vec<u64>, String), Card>,
 }
 
-/// Reads a machine.
-pub fn read(text: &Text) -> Result<Fabric, FabricError> {
+/// Reads a machine. Switches of a group are all cabled to each other; pairs that are not are noted, as they tell a file
+/// that was cut from a whole one.
+pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, FabricError> {
     let mut lines = text.lines().filter(|l| {
         let start = l.trimmed();
         !start.is_empty() && !start.starts_with(b"#") && !start.starts_with(b"\"#")
@@ -119,11 +120,18 @@ pub fn read(text: &Text) -> Result<Fabric, FabricError> {
         })?;
     }
     let mut cables = Cables::default();
+    let names = cells(header.bytes).count();
     for line in lines {
         let all: Vec<&[u8]> = cells(line.bytes).collect();
+        if all.len() < names {
+            let found = format!("{} cells", all.len());
+            let error = text.error(found, format!("{names}, as in the header"));
+            return Err(error.at(line.number).hint("was the file cut off?").into());
+        }
         let row = columns.map(|c| all.get(c).copied().unwrap_or_default());
         cables.add(text, line, row)?;
     }
+    cables.note_gaps(notes);
     cables.build(text)
 }
 
@@ -248,6 +256,36 @@ impl Cables {
                 Ok(())
             }
         }
+    }
+
+    fn note_gaps(&self, notes: &mut Vec<String>) {
+        let mut groups: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+        for ((_, switch), group) in &self.switches {
+            if let Some(group) = group {
+                groups.entry(*group).or_default().push(switch);
+            }
+        }
+        let cabled: HashSet<(&str, &str)> = self
+            .between
+            .keys()
+            .map(|(_, from, to)| (from.as_str(), to.as_str()))
+            .collect();
+        let (mut pairs, mut gaps) = (0, Vec::new());
+        for switches in groups.values() {
+            for (i, a) in switches.iter().enumerate() {
+                pairs += i;
+                let missing = switches[..i].iter().filter(|b| !cabled.contains(&(a, **b)));
+                gaps.extend(missing.map(|b| format!("{b} and {a}")));
+            }
+        }
+        let are = format!("of {pairs} pairs of switches of one group are");
+        note_of(
+            notes,
+            &gaps,
+            &are,
+            &are,
+            "not cabled to each other; was the file cut?",
+        );
     }
 
     fn build(self, text: &Text) -> Result<Fabric, FabricError> {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The call's name, its start (`-` where the clock is not running yet), its arguments in the order of the C binding, its
-//! end; times in microseconds. A datatype
+//! end (`-` of `MPI_Finalize`, which is the last line); times in microseconds. A datatype
 //! is `TYPE,SIZE[,EXTENT]`, a communicator `HANDLE,RANK,SIZE` (own rank and size), counts of every rank are
 //! `ADDRESS:C0,C1,…`, requests are addresses. Time between two calls is computing. Rank -1 is any source and -2 is no
 //! process, as Open MPI and LogGOPSim's own Schedgen have it.
@@ -80,6 +80,11 @@ pub(super) fn read(
         for line in text.lines() {
             rank.line(&text, line)?;
         }
+        if !rank.finalized {
+            let found = format!("the end of rank {} without MPI_Finalize", rank.rank);
+            let error = text.error(found, "a trace of the whole program");
+            return Err(error.hint("was the file cut off?").into());
+        }
         calls += rank.trace.calls.len();
         bounded(&text, calls.min(MAX_CALLS + 1))?;
         world = world.max(rank.size);
@@ -115,6 +120,8 @@ struct Rank {
     trace: RankTrace,
     /// End of the last call, in microseconds.
     ended: Option<f64>,
+    /// Whether the program came to its end.
+    finalized: bool,
     requests: Requests<u64>,
     /// Addresses of pending requests.
     pending: BTreeSet<u64>,
@@ -281,6 +288,7 @@ impl Rank {
             size,
             trace: RankTrace::default(),
             ended: None,
+            finalized: false,
             requests: Requests::default(),
             pending: BTreeSet::new(),
             width: 8,
@@ -298,7 +306,13 @@ impl Rank {
             return Err(wrong());
         }
         let name = fields[0];
-        let last = float(fields[fields.len() - 1]);
+        let is_end = name == b"MPI_Finalize";
+        self.finalized |= is_end;
+        let last = match fields[fields.len() - 1] {
+            // The tracer's own clock ends with the library.
+            b"-" if is_end => float(fields[1]),
+            last => float(last),
+        };
         let start = match fields[1] {
             b"-" => last,
             start => float(start),

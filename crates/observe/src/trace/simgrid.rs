@@ -97,11 +97,20 @@ pub(super) fn read(
     }
     let tasks = ranks.len();
     let mut traces = BTreeMap::new();
+    let mut cut = None;
     for (rank, mut state) in ranks {
+        if state.began && !state.ended {
+            cut = cut.or(Some((rank, state.trace.calls.len())));
+        }
         state.resolve(source, rank, tasks)?;
         traces.insert(rank, state.trace);
     }
     let ranks = in_order(source, traces)?;
+    if let Some((rank, calls)) = cut {
+        let found = format!("the end of rank {rank} after {calls} calls");
+        let error = InputError::new(source, found, "finalize, as it began with init");
+        return Err(error.hint("was the file cut off?").into());
+    }
     Ok(Trace {
         source: source.to_owned(),
         groups: vec![(0..ranks.len() as u32).collect()],
@@ -126,6 +135,9 @@ struct Rank {
     trace: RankTrace,
     /// Whether counts without a datatype are doubles.
     doubles: bool,
+    /// Whether `init` and `finalize` were read.
+    began: bool,
+    ended: bool,
     requests: Requests<(u32, u32, i64)>,
     lists: Vec<f64>,
     listed: Vec<Listed>,
@@ -228,8 +240,12 @@ impl Rank {
         };
         use Collective as C;
         match action {
-            b"init" => self.doubles = !a.words.is_empty(),
-            b"finalize" | b"comm_size" | b"comm_split" | b"comm_dup" | b"test" | b"location" => {}
+            b"init" => {
+                self.doubles = !a.words.is_empty();
+                self.began = true;
+            }
+            b"finalize" => self.ended = true,
+            b"comm_size" | b"comm_split" | b"comm_dup" | b"test" | b"location" => {}
             b"compute" => self.work(a.amount(0)?),
             b"sleep" => {
                 let seconds = a.amount(0)?;

@@ -85,7 +85,7 @@ fn simgrid_collectives() {
             "{r} init\n{r} bcast 5 1 1\n{r} reduce 3 9 1 0\n{r} allreduce 2 0\n{r} alltoall 4 4\n\
              {r} gather 6 6 1 0 0\n{r} scatter 6 7 1 0 0\n{r} allgather 2 2 0 0\n{r} barrier\n\
              {r} alltoallv 3 1 2 3 1 2 1 1\n{r} allgatherv 5 5 5\n{r} gatherv {r} 1 2 1\n\
-             {r} scatterv 1 2 {r} 1\n{r} reducescatter 3 4 0"
+             {r} scatterv 1 2 {r} 1\n{r} reducescatter 3 4 0\n{r} finalize"
         )
         .unwrap();
     }
@@ -135,12 +135,16 @@ fn simgrid_refuses_what_is_not_whole() {
         ("0 init\n0 bcast 5 0 77\n", "a datatype from 0 to 29"),
         ("0 init\n1 init\n0 alltoallv 1 2\n", "counts for 2 ranks"),
         ("0 init\n0 isend 0 -3 5\n", "a non-negative tag"),
+        (
+            "0 init\n1 init\n0 barrier\n0 finalize\n1 barrier\n",
+            "the end of rank 1 after 1 calls, expected finalize",
+        ),
     ] {
         let error = one(content).unwrap_err();
         assert!(error.contains(part), "{content}: {error}");
     }
     // One rank waits in a collective that the other never calls.
-    let t = one("0 init\n1 init\n0 barrier\n").unwrap();
+    let t = one("0 init\n1 init\n0 barrier\n0 finalize\n1 finalize\n").unwrap();
     assert!(t.traffic().is_err());
 }
 
@@ -149,8 +153,8 @@ fn simgrid_s_list_of_files_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     std::fs::create_dir(path("ti_files")).unwrap();
-    std::fs::write(path("ti_files/0.txt"), "0 init\n0 send 1 0 5\n").unwrap();
-    std::fs::write(path("ti_files/1.txt"), "1 init\n1 recv 0 0 5\n").unwrap();
+    std::fs::write(path("ti_files/0.txt"), "0 init\n0 send 1 0 5\n0 finalize\n").unwrap();
+    std::fs::write(path("ti_files/1.txt"), "1 init\n1 recv 0 0 5\n1 finalize\n").unwrap();
     std::fs::write(path("ti.txt"), "ti_files/0.txt\nti_files/1.txt\n").unwrap();
     let read = || read_trace(path("ti.txt").to_str().unwrap()).map_err(|e| e.to_string());
     assert_eq!(read().unwrap().ranks.len(), 2);

@@ -48,7 +48,14 @@ pub(super) fn csv(text: &Text) -> Result<Traffic, ObserveError> {
         None => pairs(text, entries),
     }?;
     traffic.notes.extend(incomplete(text));
+    traffic.notes.extend(unended(text));
     Ok(traffic)
+}
+
+/// Note on a list whose last line has no line end: a number cut short is a number too.
+fn unended(text: &Text) -> Option<String> {
+    let ended = text.bytes().last().is_none_or(|&b| b == b'\n');
+    (!ended).then(|| "the last line has no line end: if the file was cut, so is its number".into())
 }
 
 /// The first line of a list that `hopbyte record` wrote of a job that did not end by itself.
@@ -108,7 +115,9 @@ pub(super) fn triplets(text: &Text) -> Result<Traffic, ObserveError> {
     for line in content_lines(text) {
         entries.push(triplet(text, line, MAX_TASKS)?);
     }
-    pairs(text, entries)
+    let mut traffic = pairs(text, entries)?;
+    traffic.notes.extend(unended(text));
+    Ok(traffic)
 }
 
 /// The number of tasks follows from the highest rank.
@@ -147,7 +156,16 @@ pub(super) fn topo(text: &Text) -> Result<Traffic, ObserveError> {
     for line in lines {
         entries.push(triplet(text, line, tasks)?);
     }
-    single(text, tasks, entries)
+    let senders = entries.iter().map(|e| e.0 as usize + 1).max().unwrap_or(0);
+    let mut traffic = single(text, tasks, entries)?;
+    if senders < tasks {
+        let silent = tasks - senders;
+        traffic.notes.push(format!(
+            "the last {silent} of {tasks} ranks send nothing: was the file cut?"
+        ));
+    }
+    traffic.notes.extend(unended(text));
+    Ok(traffic)
 }
 
 /// CHOLMOD's triplets: a header `rows columns entries stype`, then `i j [value]` from 1. `stype` -1 or 1 means that

@@ -110,7 +110,7 @@ pub(super) fn nothing_known(source: &str) -> InputError {
         "no file of a rank",
         "*.prof or *.hbr files, IPM, TAU or mpitrace profiles, files of PyTorch or NCCL, or a trace's files",
     )
-    .hint("traces are hopbyte's, SimGrid's, DUMPI text, GOAL or Chakra's")
+    .hint("traces are hopbyte's, SimGrid's, liballprof's, DUMPI text, GOAL or Chakra's")
 }
 
 /// A file itself, or the files of ranks in an archive, or all its texts.
@@ -158,8 +158,9 @@ fn ending(path: &Path) -> Option<&'static str> {
 }
 
 /// Extensions of other tools' rank files, besides none.
-const OTHER_FILES: [&str; 12] = [
+const OTHER_FILES: [&str; 13] = [
     "txt", "trace", "ti", "dumpi", "goal", "xml", "et", "json", "hbt", "log", "pickle", "pkl",
+    "dat",
 ];
 
 /// Whether a name may be that of a trace or profile, compressed or not.

@@ -255,9 +255,9 @@ impl Format {
                 .find(|f| matches!(f.recognise, Recognise::Shape(is_this) if is_this(numbers)))
         });
         shaped.ok_or_else(|| {
-            let error = text
-                .error(line_of(text), "traffic")
-                .hint(format!("known formats: {}", names(readable())));
+            let hint = qaplib::may_be_cut(text)
+                .unwrap_or_else(|| format!("known formats: {}", names(readable())));
+            let error = text.error(line_of(text), "traffic").hint(hint);
             match content_lines(text).next() {
                 Some(line) => error.at(line.number),
                 None => error,

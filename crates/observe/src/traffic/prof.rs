@@ -7,7 +7,7 @@
 
 use super::entries::{Entry, MAX_TASKS, Phases, messages, task};
 use crate::ObserveError;
-use crate::text::{Line, Text, decimal};
+use crate::text::{Line, Text, decimal, lossy};
 use hopbyte_fabric::{InputError, Traffic};
 use std::collections::BTreeSet;
 
@@ -67,6 +67,10 @@ pub(crate) fn rank_of_name(file: &str) -> Option<u32> {
     digits.parse().ok().filter(|&r| (r as usize) < MAX_TASKS)
 }
 
+/// Headings of the first part of a file and of its last, which the component writes even where the part is empty.
+const FIRST_PART: &[u8] = b"# POINT TO POINT";
+const LAST_PART: &[u8] = b"# COLLECTIVES";
+
 /// Header data of a file.
 #[derive(Default)]
 struct File {
@@ -78,8 +82,11 @@ struct File {
 impl File {
     fn parse(text: &Text, phases: &mut Phases) -> Result<Self, InputError> {
         let mut file = Self::default();
+        let (mut headed, mut ended) = (false, false);
         for line in text.lines() {
             let Some(kind) = line.words().next().filter(|w| !w.starts_with(b"#")) else {
+                headed |= line.trimmed() == FIRST_PART;
+                ended |= line.trimmed() == LAST_PART;
                 continue;
             };
             let (phase, reversed) = match kind {
@@ -101,6 +108,11 @@ impl File {
             let (from, to, bytes, count) = file.mention(text, line)?;
             let (from, to) = if reversed { (to, from) } else { (from, to) };
             phases.add(phase, (from, to, bytes, count));
+        }
+        if headed && !ended {
+            let expected = format!("{} at the end", lossy(LAST_PART));
+            let error = text.error("messages alone", expected);
+            return Err(error.hint("was the file cut off? the component writes all parts of a file, with their headings"));
         }
         Ok(file)
     }

@@ -13,22 +13,32 @@ const MOST: usize = 4096;
 
 /// Whether the first number n is followed by 2 n² more.
 pub(super) fn is_instance(text: &Text) -> bool {
+    counts(text).is_some_and(|(n, count)| count == 2 * n * n)
+}
+
+/// The first number n, and the number of numbers after it up to 2 n²; `None` for other files.
+fn counts(text: &Text) -> Option<(u64, u64)> {
     let mut words = content_lines(text).flat_map(|l| l.words().collect::<Vec<_>>());
-    let Some(n) = words
-        .next()
-        .and_then(decimal)
-        .filter(|&n| (2..=MOST as u64).contains(&n))
-    else {
-        return false;
-    };
-    let mut count = 0u64;
+    let first = words.next().and_then(decimal);
+    let n = first.filter(|&n| (2..=MOST as u64).contains(&n))?;
+    let mut count = 0;
     for word in words {
         count += 1;
         if count > 2 * n * n || float(word).is_none() {
-            return false;
+            return None;
         }
     }
-    count == 2 * n * n
+    Some((n, count))
+}
+
+/// What to say of a file of no known format that may be the beginning of an instance.
+pub(super) fn may_be_cut(text: &Text) -> Option<String> {
+    let alone = content_lines(text).next()?.words().count() == 1;
+    let (n, count) = counts(text).filter(|_| alone)?;
+    Some(format!(
+        "a QAPLIB instance of size {n} has {} numbers after the first, this file {count}: was it cut off?",
+        2 * n * n
+    ))
 }
 
 pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {

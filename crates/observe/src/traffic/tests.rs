@@ -147,7 +147,7 @@ fn metis_graphs_with_and_without_weights() {
 }
 
 const PROF_0: &str = "# POINT TO POINT\nE\t0\t1\t100 bytes\t4 msgs sent\t1,2\nI\t0\t1\t8 bytes\t1 msgs sent\n# OSC\nS\t0\t1\t50 bytes\t1 msgs sent\nR\t0\t1\t60 bytes\t1 msgs sent\n# COLLECTIVES\nC\t0\t1\t8 bytes\t1 msgs sent\nD\tMPI_COMM_WORLD\tprocs: 0,1\nO2A\t1\t2\n";
-const PROF_1: &str = "# POINT TO POINT\nE\t1\t0\t7 bytes\t1 msgs sent\n";
+const PROF_1: &str = "# POINT TO POINT\nE\t1\t0\t7 bytes\t1 msgs sent\n# OSC\n# COLLECTIVES\n";
 
 fn prof(files: &[(&str, &str)]) -> Result<Traffic, String> {
     let texts: Vec<Text> = files
@@ -178,7 +178,7 @@ fn monitoring_keeps_application_library_and_one_sided_apart() {
     // A rank with an empty file is known by the file's name.
     let silent = prof(&[
         ("x.0.prof", PROF_0),
-        ("x.1.prof", "# POINT TO POINT\n# OSC\n"),
+        ("x.1.prof", "# POINT TO POINT\n# OSC\n# COLLECTIVES\n"),
     ])
     .unwrap();
     assert_eq!(silent.tasks, 2);
@@ -193,7 +193,7 @@ fn ranks_that_are_missing_or_double_are_named() {
             "rank 0 once more",
         ),
         (
-            &[("x.prof", "# POINT TO POINT\n")],
+            &[("x.prof", "# POINT TO POINT\n# OSC\n# COLLECTIVES\n")],
             "neither a line nor a number",
         ),
         (
@@ -202,6 +202,13 @@ fn ranks_that_are_missing_or_double_are_named() {
                 "# POINT TO POINT\nE\t0\t1\t1 bytes\t1 msgs sent\nE\t1\t0\t1 bytes\t1 msgs sent\n",
             )],
             "E\\t1",
+        ),
+        (
+            &[(
+                "x.0.prof",
+                "# POINT TO POINT\nE\t0\t1\t1 bytes\t1 msgs sent\n# OSC\n",
+            )],
+            "was the file cut off?",
         ),
         (
             &[("x.0.prof", "# POINT TO POINT\nE\t0\t1\t1 bytes\n")],
@@ -526,4 +533,23 @@ fn collective_calls_are_expanded_and_what_is_missing_is_said() {
     );
     let alone = prof(&[("rank.0.hbr", &stranger)]).unwrap();
     assert_eq!(alone.total().pairs(), 0);
+}
+
+/// Lists that were cut: a number without its line end, senders that are missing, an instance without its second matrix.
+#[test]
+fn lists_that_may_be_cut_say_so() {
+    let notes = |text: &str| read(text).unwrap().notes.join("\n");
+    let line_end = "the last line has no line end";
+    for list in ["0 1 50\n1 0 70", "src,dst,bytes\n0,1,50\n1,0,70"] {
+        assert!(notes(list).contains(line_end), "{list}");
+        assert!(!notes(&format!("{list}\n")).contains(line_end), "{list}");
+    }
+    let ring = "4\n0 1 9\n1 2 9\n2 3 9\n";
+    assert!(notes(ring).contains("the last 1 of 4 ranks send nothing"));
+    assert_eq!(notes(&format!("{ring}3 0 9\n")), "");
+    let cut = read("3\n\n0 1 2\n1 0 1\n2 1 0\n\n0 5\n").unwrap_err();
+    assert!(
+        cut.contains("size 3 has 18 numbers after the first, this file 11: was it cut off?"),
+        "{cut}"
+    );
 }

@@ -392,3 +392,14 @@ fn bad_sets_are_named() {
         }
     }
 }
+
+/// Sets of other samplers: the machine is not to blame.
+#[test]
+fn a_listing_without_counters_of_links_says_so() {
+    let content = "nid00000/loadavg: consistent, last update: Wed Jan 14 15:08:00 2015 [5us]\nU64 3 load1min\n";
+    let fabric = spec::fabric("gemini:4x4x24").unwrap();
+    let error = read(content, &fabric).map(|_| ()).unwrap_err();
+    assert!(error.contains("found no counters of links"), "{error}");
+    assert!(error.contains("set that belongs to no link"), "{error}");
+    assert!(!error.contains("belong to this fabric"), "{error}");
+}

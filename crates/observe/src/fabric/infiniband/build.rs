@@ -116,6 +116,12 @@ impl Scan {
             "cables are",
             "listed from one end only and assumed complete",
         );
+        if one_sided.len() > 1 && one_sided.len() * 8 > self.ends.len() {
+            notes.push(
+                "more than a quarter of the cables are listed from one end only: was the file cut, or does it list switches alone?"
+                    .into(),
+            );
+        }
         Ok(())
     }
 
@@ -272,6 +278,7 @@ impl Scan {
             }
             // An adapter has one or two ports.
             let hint = match cables.values().filter(|&&n| n > 2).count() {
+                0 if !cables.is_empty() => "adapters that are cabled to each other are no network to place ranks on".into(),
                 0 => "was the scan run on a host whose port is down? run ibnetdiscover where the fabric is up".into(),
                 n => format!("{n} of them have more than two cables: the file lists its switches as adapters (CA); their type is SW"),
             };

@@ -20,9 +20,10 @@ use std::collections::{HashMap, HashSet};
 /// Maximum number of an adapter's cables.
 const ADAPTER_PORTS: usize = 2;
 
-/// Whether a line is in this format.
+/// Whether a line is in this format, including cables of systems with several chips (`L1/P3`), which are refused.
 pub fn recognise(line: Line<'_>) -> bool {
-    cable(line.bytes).is_some()
+    let number = |word: &[u8]| port(word.rsplit(|&b| b == b'/').next()?);
+    parts(line.bytes).is_some_and(|[near, .., far]| number(near).and(number(far)).is_some())
 }
 
 /// Fields of ` P1 -4x-2.5G-> TYPE NAME P3`.
@@ -34,15 +35,17 @@ struct Cable<'a> {
     far: u16,
 }
 
-fn cable(line: &[u8]) -> Option<Cable<'_>> {
+/// Words of a cable: its port, arrow, the far system's type, name and port.
+fn parts(line: &[u8]) -> Option<[&[u8]; 5]> {
     let words: Vec<&[u8]> = crate::text::words(line).take(6).collect();
-    let [near, arrow, kind, name, far] = words[..] else {
-        return None;
-    };
-    let is_arrow = arrow.starts_with(b"-") && arrow.ends_with(b"->") || arrow == b"->";
-    if !is_arrow || !line.first().is_some_and(u8::is_ascii_whitespace) {
-        return None;
-    }
+    let words: [&[u8]; 5] = words.try_into().ok()?;
+    let is_arrow = words[1].starts_with(b"-") && words[1].ends_with(b"->");
+    let is_indented = line.first().is_some_and(u8::is_ascii_whitespace);
+    (is_arrow && is_indented).then_some(words)
+}
+
+fn cable(line: &[u8]) -> Option<Cable<'_>> {
+    let [near, arrow, kind, name, far] = parts(line)?;
     Some(Cable {
         near: port(near)?,
         arrow,

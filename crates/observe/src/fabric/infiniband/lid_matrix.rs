@@ -72,6 +72,13 @@ pub fn check(
         "distances",
         "different from the cables",
     );
+    let all = fabric.routers().len().pow(2);
+    if same + differ.len() < all && strangers == 0 {
+        notes.push(format!(
+            "it has {} of {all} distances: was the file cut?",
+            same + differ.len()
+        ));
+    }
     if strangers > 0 {
         notes.push(format!(
             "{strangers} of its entries are of switches that the scan does not list"

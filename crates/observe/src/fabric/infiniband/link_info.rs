@@ -298,9 +298,12 @@ fn named<'a>(
     })
 }
 
-/// Reads ` 4X 10.0 Gbps Active/ LinkUp`; `None` for a port without a width, which is down. FDR10 is printed as
-/// `10.0 Gbps (FDR10)`, QDR as `10.0 Gbps`.
+/// Reads ` 4X 10.0 Gbps Active/ LinkUp`; `None` for a port that is down. Old versions print the width and speed of such
+/// a port too. FDR10 is printed as `10.0 Gbps (FDR10)`, QDR as `10.0 Gbps`.
 fn rate_of(state: &[u8]) -> Option<Rate> {
+    if memmem::find(state, b"Down/").is_some() {
+        return None;
+    }
     let mut parts = words(state);
     let (width, lane) = (parts.next()?, parts.next().and_then(float));
     if memmem::find(state, b"(FDR10)").is_some() {

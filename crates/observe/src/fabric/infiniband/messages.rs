@@ -9,6 +9,8 @@
 //! Failed to open 'mlx4_0' port '1'
 //! src/query_smp.c:196; umad (DR path slid 0; dlid 0; 0,1 Attr 0x15:1) bad status 110; Connection timed out
 //! ```
+//!
+//! Text that was copied from a terminal has the commands as they were typed, which say nothing about the fabric.
 
 use crate::text::Line;
 use memchr::memmem;
@@ -21,18 +23,18 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Whether a line is such a message; it is counted.
+    /// Whether a line is such a message, which is counted, or a command.
     pub fn take(&mut self, line: Line<'_>) -> bool {
-        let is = Self::is_one(line);
+        let is = is_message(line.trimmed());
         if is {
             self.add(line);
         }
-        is
+        is || is_command(line.trimmed())
     }
 
-    /// Whether a line is such a message.
+    /// Whether a line is such a message or a command.
     pub fn is_one(line: Line<'_>) -> bool {
-        is_message(line.trimmed())
+        is_message(line.trimmed()) || is_command(line.trimmed())
     }
 
     /// Counts a line that says that something could not be read.
@@ -94,6 +96,27 @@ fn is_message(line: &[u8]) -> bool {
         || memmem::find(line, b": ibpanic: ").is_some()
 }
 
+/// Whether a line is the prompt of a shell and a command of the tools: `user@host:~$ sudo ibroute 4`.
+fn is_command(line: &[u8]) -> bool {
+    const TOOLS: [&[u8]; 6] = [
+        b"ibroute",
+        b"ibnetdiscover",
+        b"iblinkinfo",
+        b"dump_fts",
+        b"dump_lfts.sh",
+        b"cat",
+    ];
+    const BEFORE: [&[u8]; 2] = [b"sudo", b"ib"];
+    let mut words = crate::text::words(line);
+    let ends = |w: &[u8]| w.ends_with(b"$") || w.ends_with(b"#");
+    // `$`, `user@host:~$`, or `[user@host ~]$`.
+    let first = words.next().unwrap_or_default();
+    let typed = ends(first) || words.next().is_some_and(|w| w.len() > 1 && ends(w));
+    let tool = words.find(|w| !BEFORE.contains(w)).unwrap_or_default();
+    let tool = tool.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    typed && TOOLS.contains(&tool)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +149,13 @@ mod tests {
             ),
             ("Switch\t8 \"S-1\" # \"src.c:1;\"", false),
             ("134 valid lids dumped", false),
+            ("user@node:~$ ibroute 4", true),
+            ("root@sm:~/x# sudo /usr/sbin/ibroute 4 2>/dev/null", true),
+            ("$ ibnetdiscover -p", true),
+            ("[root@sm ~]# iblinkinfo -l", true),
+            ("user@node:~$ ls", false),
+            ("Switch\t8 \"S-1\"\t\t# \"ibroute\" base port 0", false),
+            ("Switch\t8 \"S-1\"\t\t# ibroute base port 0", false),
         ] {
             let bytes = line.as_bytes();
             assert_eq!(

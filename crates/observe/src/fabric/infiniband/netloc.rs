@@ -23,7 +23,7 @@ use crate::fabric::names::note_of;
 use crate::text::{Line, Lines, Text, decimal, decimal_u32, hexadecimal};
 use hopbyte_fabric::routing::ForwardingTables;
 use hopbyte_fabric::{Fabric, InputError, LinkId, RouterId};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A scan with its paths.
 pub struct Netloc<'a> {
@@ -174,7 +174,7 @@ impl Netloc<'_> {
         let mut tables = ForwardingTables::new(fabric);
         let link_of = self.links(fabric, addresses);
         let mut split = BTreeSet::new();
-        let mut paths = 0;
+        let mut paths = HashSet::new();
         for line in self.paths.clone() {
             if line.trimmed().is_empty() {
                 continue;
@@ -188,7 +188,7 @@ impl Netloc<'_> {
                     _ => None,
                 }
             };
-            let (Some(_), Some(to)) = (end(), end()) else {
+            let (Some(from), Some(to)) = (end(), end()) else {
                 return Err(wrong("GUIDs of two hosts, then ids of cables"));
             };
             for id in fields.filter(|f| !f.is_empty()) {
@@ -205,7 +205,7 @@ impl Netloc<'_> {
                     }
                 }
             }
-            paths += 1;
+            paths.insert((from, to));
         }
         let split: Vec<String> = split.into_iter().collect();
         note_of(
@@ -215,7 +215,15 @@ impl Netloc<'_> {
             "switches send",
             "to one host by several routes; the last path is used",
         );
-        Ok((paths > 0).then_some(tables))
+        let nodes = fabric.nodes().len();
+        let pairs = nodes * nodes.saturating_sub(1);
+        if !paths.is_empty() && paths.len() < pairs {
+            notes.push(format!(
+                "paths of {} of {pairs} pairs of hosts are in the file: was it cut?",
+                paths.len()
+            ));
+        }
+        Ok((!paths.is_empty()).then_some(tables))
     }
 
     /// Router and link by cable id; `None` for cables that leave an adapter.

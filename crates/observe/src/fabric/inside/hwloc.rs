@@ -49,8 +49,16 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
     let top = reader.inside.router("machine");
     reader.children(machine, top)?;
     if reader.outside > 0 {
+        let cores = reader.inside.counted("core");
+        let of = match cores {
+            0 => format!(
+                "{} hardware threads",
+                reader.inside.counted("hardware thread")
+            ),
+            cores => format!("{cores} cores"),
+        };
         notes.push(format!(
-            "{} cores are outside the allowed set of the machine (allowed_cpuset) and left out",
+            "{} of {of} are outside the allowed set of the machine (allowed_cpuset) and left out",
             reader.outside
         ));
     }

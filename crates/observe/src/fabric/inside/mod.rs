@@ -150,6 +150,12 @@ impl Inside {
         }
     }
 
+    /// Number of things counted so far.
+    fn counted(&self, what: &str) -> usize {
+        let of = |counts: &[(&str, usize)]| counts.iter().find(|c| c.0 == what).map(|c| c.1);
+        of(&self.counts).unwrap_or(0)
+    }
+
     fn router(&mut self, name: &str) -> RouterId {
         let name = self.unique(name);
         self.b.router(name, &[])

@@ -9,12 +9,14 @@
 //!       <pci busid="0000:10:1b.0" class="0x020000" …> <nic><net name="mlx5_0" speed="200000" guid="0x…"/></nic>
 //! ```
 //!
-//! CPUs with different `host_hash` are in different machines: nothing but NVLink joins these.
+//! CPUs with different `host_hash` are in different machines: nothing but NVLink joins these. RCCL's files have `<xgmi>`
+//! for AMD's Infinity Fabric in the place of `<nvlink>`, and the chip in `gcn`; their `sm` counts compute units. An
+//! adapter that is no PCI device (a bond, an adapter of a virtual machine) is below its CPU.
 
 use super::{BETWEEN_PACKAGES, INSIDE_PACKAGE, Inside, Rate, line, parse, pci_device};
 use crate::ObserveError;
 use crate::text::{Line, Text};
-use hopbyte_fabric::{Fabric, InputError, RouterId};
+use hopbyte_fabric::{Fabric, InputError, NodeId, RouterId};
 use roxmltree::Node;
 use std::collections::HashMap;
 
@@ -48,6 +50,66 @@ const NVLINKS: [(u32, f64); 6] = [
 /// The rate without an architecture in the file: third generation.
 const NVLINK: f64 = 25.0;
 
+/// Rate of one Infinity Fabric link each way in GB/s by the chip's number (`gcn`), from AMD's data sheets: half of the
+/// rate that they give for both ways. The file has the number, or `gfx` and the number in hexadecimal digits.
+const XGMI: [(u32, f64); 5] = [
+    (0x906, 46.0),
+    (0x908, 46.0),
+    (0x90a, 50.0),
+    (0x940, 64.0),
+    (0x950, 76.8),
+];
+/// The rate without a chip that is known: that of the slowest.
+const XGMI_SLOWEST: f64 = 46.0;
+
+/// A kind of link between GPUs.
+#[derive(Clone, Copy, PartialEq)]
+enum Between {
+    NvLink,
+    Xgmi,
+}
+
+impl Between {
+    const ALL: [Self; 2] = [Self::NvLink, Self::Xgmi];
+
+    fn tag(self) -> &'static str {
+        match self {
+            Self::NvLink => "nvlink",
+            Self::Xgmi => "xgmi",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::NvLink => "NVLink",
+            Self::Xgmi => "XGMI",
+        }
+    }
+
+    /// What tells a GPU's generation, and the rate without it.
+    fn assumed(self) -> (&'static str, f64) {
+        match self {
+            Self::NvLink => ("sm", NVLINK),
+            Self::Xgmi => ("gcn", XGMI_SLOWEST),
+        }
+    }
+
+    /// Rate of one link of a GPU each way, in GB/s, if its generation is known.
+    fn rate(self, gpu: Node<'_, '_>) -> Option<f64> {
+        let (number, rates): (Option<u32>, &[(u32, f64)]) = match self {
+            Self::NvLink => (gpu.attribute("sm")?.parse().ok(), &NVLINKS),
+            Self::Xgmi => {
+                let chip = gpu.attribute("gcn")?.trim_start_matches("gfx");
+                // RCCL wrote 910 for gfx90a.
+                let chip = if chip == "910" { "90a" } else { chip };
+                (u32::from_str_radix(chip, 16).ok(), &XGMI)
+            }
+        };
+        let number = number?;
+        rates.iter().rev().find(|k| number >= k.0).map(|k| k.1)
+    }
+}
+
 /// Reads a topology.
 pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError> {
     let document = parse(text)?;
@@ -62,8 +124,8 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
         hosts: Vec::new(),
         host: 0,
         gpus: HashMap::new(),
-        nvlinks: Vec::new(),
-        unknown: 0,
+        links: Vec::new(),
+        unknown: [0; 2],
         nameless: 0,
     };
     let cpus: Vec<Node<'_, '_>> = root.children().filter(|e| e.has_tag_name("cpu")).collect();
@@ -81,7 +143,7 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
         reader.host = reader.find_host(cpu);
         reader.cpu(cpu, tops[reader.host])?;
     }
-    reader.join_nvlinks(notes);
+    reader.join_gpus(notes);
     if reader.hosts.len() > 1 {
         notes.push(format!(
             "{} machines by host_hash: only NVLinks join them",
@@ -98,7 +160,8 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
 }
 
 /// One entry of a GPU: its router, machine, far end by bus id, number of links, rate of a link in GB/s.
-struct NvLink {
+struct GpuLink {
+    kind: Between,
     from: RouterId,
     host: usize,
     target: String,
@@ -113,11 +176,11 @@ struct Reader<'a> {
     hosts: Vec<String>,
     /// The machine of the current element.
     host: usize,
-    /// Router of a GPU that has NVLinks, by machine and bus id.
+    /// Router of a GPU with links of its own, by machine and bus id.
     gpus: HashMap<(usize, String), RouterId>,
-    nvlinks: Vec<NvLink>,
-    /// GPUs with NVLinks and without an architecture that is known.
-    unknown: usize,
+    links: Vec<GpuLink>,
+    /// GPUs with links of each kind and without a generation that is known.
+    unknown: [usize; 2],
     /// PCI devices without a class or anything below them.
     nameless: usize,
 }
@@ -154,7 +217,28 @@ impl Reader<'_> {
         let cores = self.own(&format!("cores {number}"));
         self.inside
             .device(&cores, below, "core", Rate::assumed(INSIDE_PACKAGE));
+        for nic in cpu.children().filter(|e| e.has_tag_name("nic")) {
+            self.adapter(nic, below);
+        }
         self.pci_below(cpu, (below, below))
+    }
+
+    /// An adapter without a PCI device, at its CPU.
+    fn adapter(&mut self, nic: Node<'_, '_>, cpu: RouterId) {
+        let n = self.inside.count("adapter");
+        let name = net_name(nic).unwrap_or_else(|| format!("nic{n}"));
+        let rate = slower(Rate::assumed(INSIDE_PACKAGE), nets(nic).filter_map(speed));
+        let node = self.inside.device(&self.own(&name), cpu, "network", rate);
+        self.name_by_guids(nic, node);
+    }
+
+    /// GUIDs of networks as further names of their adapter; 0 is none.
+    fn name_by_guids(&mut self, of: Node<'_, '_>, node: NodeId) {
+        let guids = nets(of).filter_map(|e| e.attribute("guid"));
+        for guid in guids.filter(|g| g.bytes().any(|b| !matches!(b, b'0' | b'x'))) {
+            let name = crate::fabric::names::name(guid.as_bytes());
+            self.inside.b.node_alias(name, node);
+        }
     }
 
     fn pci_below(
@@ -198,18 +282,15 @@ impl Reader<'_> {
             return self.pci_below(pci, (below, cpu));
         };
         let n = self.inside.count(what);
-        let nets = || pci.descendants().filter(|e| e.has_tag_name("net"));
         let gpu = pci.children().find(|e| e.has_tag_name("gpu"));
         let number = gpu
             .and_then(|g| g.attribute("dev"))
             .map_or(n.to_string(), str::to_owned);
-        let name = nets().find_map(|e| e.attribute("name")).map_or_else(
-            || format!("{}{number}", if what == "GPU" { "gpu" } else { "nic" }),
-            str::to_owned,
-        );
+        let name = net_name(pci)
+            .unwrap_or_else(|| format!("{}{number}", if what == "GPU" { "gpu" } else { "nic" }));
         let name = self.own(&name);
         let (router, rate, kind) = match gpu.filter(|g| has_own_links(*g)) {
-            None => (at, slower(rate, nets().filter_map(speed)), "PCI"),
+            None => (at, slower(rate, nets(pci).filter_map(speed)), "PCI"),
             Some(gpu) => {
                 // A GPU with its own links is a junction, so it gets a router.
                 let own = self.inside.router(&format!("{name} {bus}"));
@@ -226,15 +307,11 @@ impl Reader<'_> {
         let node = self.inside.device(&name, router, kind, rate);
         let alias = self.own(&crate::fabric::names::name(bus.as_bytes()));
         self.inside.b.node_alias(alias, node);
-        for guid in nets().filter_map(|e| e.attribute("guid")) {
-            self.inside
-                .b
-                .node_alias(crate::fabric::names::name(guid.as_bytes()), node);
-        }
+        self.name_by_guids(pci, node);
         Ok(())
     }
 
-    /// The NVLinks and C2C links of a GPU; returns their rates together, in bytes per second.
+    /// The links of a GPU to others and to its CPU; returns their rates together, in bytes per second.
     fn own_links(
         &mut self,
         gpu: Node<'_, '_>,
@@ -243,26 +320,28 @@ impl Reader<'_> {
     ) -> Result<f64, ObserveError> {
         let mut total = 0.0;
         self.gpus.insert((self.host, bus.to_ascii_lowercase()), own);
-        let sm = gpu.attribute("sm").and_then(|s| s.parse::<u32>().ok());
-        let known = NVLINKS.iter().rev().find(|k| sm.is_some_and(|s| s >= k.0));
-        let rate = known.map_or(NVLINK, |k| k.1);
-        let links = gpu.children().filter(|e| e.has_tag_name("nvlink"));
-        for (i, link) in links.enumerate() {
-            let count = link.attribute("count").and_then(|c| c.parse::<u16>().ok());
-            let target = link.attribute("target").map(str::to_ascii_lowercase);
-            let (Some(count @ 1..), Some(target)) = (count, target) else {
-                return Err(self.wrong(link, "a target and a count from 1").into());
-            };
-            self.unknown += usize::from(i == 0 && known.is_none());
-            let count = f64::from(count);
-            total += rate * count * 1e9;
-            self.nvlinks.push(NvLink {
-                from: own,
-                host: self.host,
-                target,
-                count,
-                rate,
-            });
+        for kind in Between::ALL {
+            let known = kind.rate(gpu);
+            let rate = known.unwrap_or(kind.assumed().1);
+            let links = gpu.children().filter(|e| e.has_tag_name(kind.tag()));
+            for (i, link) in links.enumerate() {
+                let count = link.attribute("count").and_then(|c| c.parse::<u16>().ok());
+                let target = link.attribute("target").map(str::to_ascii_lowercase);
+                let (Some(count @ 1..), Some(target)) = (count, target) else {
+                    return Err(self.wrong(link, "a target and a count from 1").into());
+                };
+                self.unknown[kind as usize] += usize::from(i == 0 && known.is_none());
+                let count = f64::from(count);
+                total += rate * count * 1e9;
+                self.links.push(GpuLink {
+                    kind,
+                    from: own,
+                    host: self.host,
+                    target,
+                    count,
+                    rate,
+                });
+            }
         }
         for link in gpu.children().filter(|e| e.has_tag_name("c2c")) {
             let number = |name: &str| link.attribute(name).and_then(|c| c.parse::<u32>().ok());
@@ -279,11 +358,11 @@ impl Reader<'_> {
     }
 
     /// Joins GPUs that list each other; links to switches end at one router per switch.
-    fn join_nvlinks(&mut self, notes: &mut Vec<String>) {
-        let nvlinks = std::mem::take(&mut self.nvlinks);
+    fn join_gpus(&mut self, notes: &mut Vec<String>) {
+        let links = std::mem::take(&mut self.links);
         let mut switches: HashMap<(usize, String), RouterId> = HashMap::new();
-        let mut joined = 0;
-        for link in &nvlinks {
+        let mut joined = [0; 2];
+        for link in &links {
             let rate = Rate {
                 bytes_per_s: link.rate * link.count * 1e9,
                 known: true,
@@ -314,19 +393,22 @@ impl Reader<'_> {
                     }
                 },
             };
-            joined += 1;
-            self.inside.join(link.from, to, "NVLink", rate);
+            joined[link.kind as usize] += 1;
+            self.inside.join(link.from, to, link.kind.name(), rate);
         }
-        if joined > 0 {
-            notes.push(format!(
-                "{joined} NVLink joints: the rate of a link is the nominal one of the GPU's architecture (sm)"
-            ));
-        }
-        if self.unknown > 0 {
-            notes.push(format!(
-                "{} GPUs without a known sm: {NVLINK} GB/s each way an NVLink are assumed",
-                self.unknown
-            ));
+        for kind in Between::ALL {
+            let (joined, unknown) = (joined[kind as usize], self.unknown[kind as usize]);
+            let (name, (by, assumed)) = (kind.name(), kind.assumed());
+            if joined > 0 {
+                notes.push(format!(
+                    "{joined} {name} joints: the rate of a link is the nominal one of the GPU's architecture ({by})"
+                ));
+            }
+            if unknown > 0 {
+                notes.push(format!(
+                    "{unknown} GPUs without a known {by}: {assumed} GB/s each way an {name} are assumed"
+                ));
+            }
         }
     }
 
@@ -337,8 +419,21 @@ impl Reader<'_> {
 }
 
 fn has_own_links(gpu: Node<'_, '_>) -> bool {
-    let own = |e: Node<'_, '_>| e.has_tag_name("nvlink") || e.has_tag_name("c2c");
+    let own = |e: Node<'_, '_>| {
+        e.has_tag_name("c2c") || Between::ALL.iter().any(|k| e.has_tag_name(k.tag()))
+    };
     gpu.children().any(own)
+}
+
+/// The networks of an adapter.
+fn nets<'a, 'i>(of: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    of.descendants().filter(|e| e.has_tag_name("net"))
+}
+
+fn net_name(of: Node<'_, '_>) -> Option<String> {
+    nets(of)
+        .find_map(|e| e.attribute("name"))
+        .map(str::to_owned)
 }
 
 /// Speed of a network interface, bytes per second; the file has Mbit/s.

@@ -216,6 +216,9 @@ impl Job {
     fn missing(&self, size: usize, placed: usize) -> Vec<String> {
         let mut notes = Vec::new();
         let files = self.files.len();
+        if self.calls.is_empty() && self.messages.is_empty() {
+            notes.push("no collective and no message is in the files".into());
+        }
         if files < size {
             let groups = match placed {
                 0 => String::new(),

@@ -13,10 +13,9 @@ const FIRST: (u64, u64) = (4_000, 4);
 const MORE: [(u64, u64); 3] = [(16_000, 12), (64_000, 12), (250_000, 12)];
 /// Most calls, where loops cannot be shortened.
 const MOST: u64 = 1 << 25;
-/// Share of a run time by which it may differ from that of fewer iterations.
+/// Share of a run time by which it may differ from that of fewer iterations, and that may rest on iteration times which
+/// still change without such a comparison.
 const STEADY: f64 = 1e-3;
-/// Share of a run time that may rest on iteration times which still change, without a comparison.
-const UNCHANGED: f64 = 1e-4;
 /// Share of its duration within which the end of a transfer counts as simultaneous with another.
 const TOLERANCE: f64 = 1e-3;
 
@@ -76,7 +75,7 @@ impl Job<'_> {
 
 impl Steady {
     fn is_unchanged(&self) -> bool {
-        let unchanged = |f: &Forecast| f.unsteady_seconds <= UNCHANGED * f.seconds;
+        let unchanged = |f: &Forecast| f.unsteady_seconds <= STEADY * f.seconds;
         self.forecasts.iter().all(unchanged)
     }
 

@@ -18,7 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from run import ROOT, build_bench, built, into_page
+from page import into_page
+from run import ROOT, build_bench, built
 
 DATA = Path(os.environ.get("HOPBYTE_SHARED", ROOT.parent / "shared")) / "data"
 # Trials by size, 32 starts each; from 30 places on more are needed.

@@ -16,7 +16,8 @@
 #   make docs      the book as HTML under build/book, man pages under build/man
 #   make bench     measured speeds; bench-observe: agent and collector beside LDMS's; bench-model:
 #                  flows beside SimGrid; bench-map: the mapper
-#                  beside Scotch, Zoltan2, TreeMatch, KaHIP and Mt-KaHyPar, into bench/results/map.json;
+#                  beside Scotch, Zoltan2, TreeMatch, KaHIP, SharedMap, IntMap and Mt-KaHyPar, into bench/results/map.json;
+#                  bench-scale: time and memory as machines of every family double, into bench/results/scale.md;
 #                  bench-hosts: training plans on hosts with GPUs, into bench/results/hosts.json;
 #                  bench-predict: predicted and measured run times of LAMMPS, GROMACS, CP2K, FFTW, Meep and ABINIT on emulated
 #                  machines, as root, most of an hour, into bench/results/predict.json (QUICK=--quick: minutes;
@@ -277,9 +278,11 @@ docs: build
 	command -v mdbook >/dev/null || $(CARGO) install --locked mdbook
 	PATH="$$PATH:$$HOME/.cargo/bin" mdbook build docs
 
-# Fat trees of up to 506,530 switch ports: written, read, checked and routed.
+# Fat trees of up to 506,530 switch ports: written, read, checked and routed; then every family as it doubles, and whole
+# machines, some twenty minutes.
 bench-scale: build
 	$(PYTHON) bench/scale/run.py $(HOPBYTE)
+	$(PYTHON) bench/scale/growth.py $(HOPBYTE)
 
 bench:
 	$(CARGO) bench --locked --workspace
@@ -301,15 +304,18 @@ bench-observe: build
 	$(CARGO) bench -q --locked -p hopbyte-collect --bench collect -- --seconds 10 --nodes 27648 --shards 2
 
 # The mapper beside other tools on the same problems (libscotch-dev, libtrilinos-zoltan2-dev with its
-# tpetra, xpetra, kokkos-kernels and zoltan parts, pip's mtkahypar).
+# tpetra, xpetra, kokkos-kernels and zoltan parts, pip's mtkahypar, kahip and chszlablib, IntMap from its repository);
+# the time of every map is simulated, also by SimGrid.
 # Peers that cannot be installed here are skipped and listed; so are P5f and P5d if their mesh cannot be generated.
 bench-map:
 	-@$(MAKE) --no-print-directory build/mesh/p5.graph
 	-scripts/need.sh gcc=gcc mpicxx=libopenmpi-dev /usr/include/scotch-int64=libscotch-dev \
-		$(foreach part,zoltan2 tpetra xpetra kokkos kokkos-kernels teuchos zoltan epetra,/usr/share/doc/libtrilinos-$(part)-dev=libtrilinos-$(part)-dev)
+		/usr/include/simgrid/s4u.hpp=libsimgrid-dev g++=g++ $(foreach part,zoltan2 tpetra xpetra kokkos kokkos-kernels teuchos zoltan epetra,/usr/share/doc/libtrilinos-$(part)-dev=libtrilinos-$(part)-dev)
 	-$(PYTHON) -m venv build/peers
-	-$(foreach peer,mtkahypar kahip,build/peers/bin/pip install -q $(peer);)
+	-$(foreach peer,mtkahypar kahip chszlablib,build/peers/bin/pip install -q $(peer);)
+	-bench/map/intmap.sh build/peers/intmap
 	$(PYTHON) bench/map/run.py --python $(abspath build/peers/bin/python)
+	$(PYTHON) bench/map/hierarchy.py --python $(abspath build/peers/bin/python)
 	$(PYTHON) bench/map/real.py
 
 # Probes and libraries for every MPI here; some panels need root for network namespaces.

@@ -84,18 +84,13 @@ def whole_bytes(pairs: Pairs) -> dict[tuple[int, int], int]:
 
 def sharedmap(problem: Problem, pairs: Pairs) -> list[int] | None:
     """The host of every rank by SharedMap, with distance 1 on a host and 10 beyond."""
+    shared = loaded(Path(__file__).parent.parent / "map" / "sharedmap.py")
+    sizes = [problem.gpus, len(problem.hosts)]
     try:
-        from chszlablib import Decomposition, Graph
+        found = shared.mapped(problem.ranks(), whole_bytes(pairs), sizes, [1, 10], "strong")
     except ImportError:
         return None
-    graph = Graph(problem.ranks())
-    for (a, b), weight in whole_bytes(pairs).items():
-        graph.add_edge(a, b, weight=weight)
-    graph.finalize()
-    found = Decomposition.process_map(
-        graph, [problem.gpus, len(problem.hosts)], [1, 10], mode="strong", imbalance=0.0, seed=1,
-    )  # fmt: skip
-    return seated([int(pe) // problem.gpus for pe in found.assignment], problem)
+    return seated([element // problem.gpus for element in found], problem)
 
 
 def kahypar(problem: Problem, pairs: Pairs) -> list[int] | None:

@@ -1,13 +1,17 @@
-//! Quality and speed of the mapper: `make bench-map`, see README.md.
+//! Quality and speed of the mapper: `make bench-map`, see bench/results/map.md.
 
 mod drawn;
 mod export;
+mod hierarchy;
 mod problems;
 mod qap;
+mod times;
 
+use hierarchy::Hierarchy;
 use hopbyte_fabric::Placement;
 use hopbyte_map::{Evaluation, Objective, Options, Problem, evaluate, map};
 use problems::Instance;
+use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;
 
@@ -15,12 +19,45 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["solve", problem, objective, effort, seed, runs] => {
-            solve(problem, objective, effort, (seed.parse()?, runs.parse()?))
+        ["solve", problem, objective, effort, seed, runs, out] => {
+            let it = instance(problem)?;
+            let options = options(effort, (seed.parse()?, runs.parse()?))?;
+            solve(&it, objective, &options, out)
         }
-        ["in-order", problem] => in_order(problem),
+        ["in-order", problem, out] => in_order(&instance(problem)?, out),
         ["eval", problem, file] => eval(problem, file),
         ["qap", file, seconds, seed] => qap::solve(file, seconds.parse()?, seed.parse()?),
+        ["fluid", problem, file] => {
+            let it = instance(problem)?;
+            let seconds = times::fluid(&it, &placed(&it, &hosts(file)?)?)?;
+            println!("{{\"us\": {:.4}}}", seconds * 1e6);
+            Ok(())
+        }
+        ["packets", problem, file, most] => {
+            let it = instance(problem)?;
+            let (seconds, share) =
+                times::packets(&it, &placed(&it, &hosts(file)?)?, most.parse()?)?;
+            println!("{{\"us\": {:.4}, \"share\": {share}}}", seconds * 1e6);
+            Ok(())
+        }
+        ["routes", problem, file, out] => {
+            let it = instance(problem)?;
+            let text = times::routes(&it, &placed(&it, &hosts(file)?)?)?;
+            Ok(std::fs::write(out, text)?)
+        }
+        ["hierarchy", problem, sizes, distances, effort, seed, out] => {
+            let tree = Hierarchy::parse(sizes, distances)?;
+            let it = tree.instance(instance(problem)?)?;
+            solve(&it, "hops", &options(effort, (seed.parse()?, 2))?, out)
+        }
+        ["sum", problem, sizes, distances, file] => {
+            let tree = Hierarchy::parse(sizes, distances)?;
+            let (it, elements) = (instance(problem)?, hosts(file)?);
+            let sum = tree.sum(&it, &elements);
+            println!("{{\"sum_gb\": {:.6}}}", sum / 1e9);
+            Ok(())
+        }
+        ["qap", file, trials] => qap::solve(file, trials.parse()?),
         ["export", problem, folder] => export::export(&instance(problem)?, Path::new(folder)),
         _ => Ok(()),
     }
@@ -62,31 +99,34 @@ fn print(e: &Evaluation, more: &str) {
 }
 
 /// `effort` is a number of seconds, or of thousand trials of all runs (`2400k`).
-fn solve(
-    name: &str,
-    objective: &str,
-    effort: &str,
-    (seed, runs): (u64, usize),
-) -> Result<(), Box<dyn Error>> {
-    let instance = instance(name)?;
-    let problem = question(&instance, objective)?;
+fn options(effort: &str, (seed, runs): (u64, usize)) -> Result<Options, Box<dyn Error>> {
     let trials = match effort.strip_suffix('k') {
         Some(thousands) => Some(1000 * thousands.parse::<u64>()?),
         None => None,
     };
-    let options = Options {
-        seconds: if trials.is_some() {
-            0.0
-        } else {
-            effort.parse()?
-        },
+    let seconds = match trials {
+        Some(_) => 0.0,
+        None => effort.parse()?,
+    };
+    Ok(Options {
+        seconds,
         trials,
         threads: 0,
         seed,
         runs,
         ..Options::default()
-    };
-    let (_, c) = map(&problem, &options, &|_| {})?;
+    })
+}
+
+/// Maps, prints the result and writes the index of every task's host.
+fn solve(
+    it: &Instance,
+    objective: &str,
+    options: &Options,
+    out: &str,
+) -> Result<(), Box<dyn Error>> {
+    let problem = question(it, objective)?;
+    let (placement, c) = map(&problem, options, &|_| {})?;
     let more = format!(
         ", \"wall_seconds\": {:.3}, \"bound_with_host_links_us\": {:.4}, \"bound_us\": {:.4}, \"bound_gb\": {:.5}, \"search_cpu_seconds\": {:.4}, \"trials\": {}",
         c.wall_seconds,
@@ -97,25 +137,38 @@ fn solve(
         c.trials,
     );
     print(&c.result, &more);
-    Ok(())
+    write_hosts(it, &placement, out)
 }
 
-fn in_order(name: &str) -> Result<(), Box<dyn Error>> {
-    let instance = instance(name)?;
-    let placement = Placement::in_order(&instance.allocation, instance.exchange.tasks())?;
-    print(&evaluate(&question(&instance, "load")?, &placement)?, "");
-    Ok(())
+fn in_order(it: &Instance, out: &str) -> Result<(), Box<dyn Error>> {
+    let placement = Placement::in_order(&it.allocation, it.exchange.tasks())?;
+    print(&evaluate(&question(it, "load")?, &placement)?, "");
+    write_hosts(it, &placement, out)
 }
 
 /// Evaluates a file with the index of the allocated host of every task, one a line.
 fn eval(name: &str, file: &str) -> Result<(), Box<dyn Error>> {
-    let instance = instance(name)?;
-    let hosts: Vec<u32> = std::fs::read_to_string(file)?
-        .split_whitespace()
-        .map(str::parse)
-        .collect::<Result<_, _>>()?;
-    let slots = problems::slots_of(&instance, &hosts);
-    let placement = Placement::new(&instance.fabric, &instance.allocation, slots)?;
-    print(&evaluate(&question(&instance, "load")?, &placement)?, "");
+    let it = instance(name)?;
+    let placement = placed(&it, &hosts(file)?)?;
+    print(&evaluate(&question(&it, "load")?, &placement)?, "");
     Ok(())
+}
+
+fn hosts(file: &str) -> Result<Vec<u32>, Box<dyn Error>> {
+    let text = std::fs::read_to_string(file)?;
+    let hosts = text.split_whitespace().map(str::parse);
+    Ok(hosts.collect::<Result<_, _>>()?)
+}
+
+fn write_hosts(it: &Instance, placement: &Placement, out: &str) -> Result<(), Box<dyn Error>> {
+    let nodes = it.allocation.nodes().iter().map(|n| n.0);
+    let index: HashMap<_, _> = nodes.zip(0..).collect::<HashMap<_, u32>>();
+    let slots = placement.slots().iter();
+    let text: String = slots.map(|s| format!("{}\n", index[&s.node])).collect();
+    Ok(std::fs::write(out, text)?)
+}
+
+fn placed(it: &Instance, hosts: &[u32]) -> Result<Placement, Box<dyn Error>> {
+    let slots = problems::slots_of(it, hosts);
+    Ok(Placement::new(&it.fabric, &it.allocation, slots)?)
 }

@@ -274,7 +274,7 @@ fn holes(total: u32, want: u32, run: u64, seed: u64) -> Vec<u32> {
 }
 
 /// Links of 12.5 GB/s between numbered switches, and hosts on them.
-struct Network {
+pub struct Network {
     builder: FabricBuilder,
     links: HashMap<(u32, u32), LinkId>,
     switch_of: Vec<u32>,
@@ -316,6 +316,32 @@ impl Network {
         self.builder
             .node(name.clone(), name, Some(node), router, inject, eject);
         self.switch_of.push(switch);
+    }
+
+    /// A tree of switches by their parents, none for the root, with a host on each of the first `hosts`.
+    pub fn tree(parents: &[u32], hosts: u32) -> Result<(Fabric, Routing), Box<dyn Error>> {
+        let mut net = Self::new("tree", parents.len() as u32);
+        for (switch, &parent) in (0..).zip(parents) {
+            if parent != u32::MAX {
+                net.join(switch, parent);
+            }
+        }
+        (0..hosts).for_each(|host| net.host(host));
+        let mut below: HashMap<(u32, u32), u32> = HashMap::new();
+        for host in 0..hosts {
+            let mut at = host;
+            while parents[at as usize] != u32::MAX {
+                let parent = parents[at as usize];
+                below.insert((parent, host), at);
+                at = parent;
+            }
+        }
+        net.finish(|at, host| {
+            below
+                .get(&(at, host))
+                .copied()
+                .unwrap_or(parents[at as usize])
+        })
     }
 
     /// Fills the tables: `next(switch, host)` is the next neighbour on the way to a host elsewhere.

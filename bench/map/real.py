@@ -18,7 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from run import ROOT, build_bench, built, into_page
+from page import into_page
+from run import ROOT, build_bench, built
 
 DATA = Path(os.environ.get("HOPBYTE_SHARED", ROOT.parent / "shared")) / "data"
 # Instances in the folder of captures; those of `$HOPBYTE_QAPLIB`, if set, follow. Seconds of search on one thread.

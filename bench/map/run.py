@@ -4,24 +4,28 @@
 Prints the table and writes it to bench/results/map.json and bench/results/map.md. With `--problems` only these
 are run and their rows replace earlier ones. Peers run if they are installed: Scotch (Debian's
 `libscotch-dev`), Zoltan2 (`libtrilinos-zoltan2-dev` and its parts), TreeMatch (inside Debian's Open MPI 4; its
-matrix is dense, so up to 4,096 ranks), KaHIP (Python package `kahip`), Mt-KaHyPar (`mtkahypar`; on P1bg, it does
-not end on more than some hundred targets). The last three support only trees or graphs of hosts: TreeMatch and KaHIP
-get a binary tree over the hosts, halved across their longest side, with the mean hops across every level. Seconds
-are processor time of the whole process and from start to end, reading included; memory is its peak. The map of
-every tool is made to fit the slots first (surplus ranks go to the next host with room).
+matrix is dense, so up to 4,096 ranks), KaHIP (Python package `kahip`), SharedMap (`chszlablib`), IntMap
+(`intmap.sh`), Mt-KaHyPar (`mtkahypar`; on P1bg, it does not end on more than some hundred targets). The last five
+support only trees or graphs of hosts: TreeMatch, KaHIP, SharedMap and IntMap get a binary tree over the hosts, halved
+across their longest side, with the mean hops across every level. Seconds are processor time of the whole process and
+from start to end, reading included; memory is its peak. The map of every tool is made to fit the slots first (surplus
+ranks go to the next host with room). The time of every map's exchange is simulated too (`times.py`). On the metric of
+SharedMap, IntMap and KaHIP, `hierarchy.py` compares them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import times
+from page import into_page, measured
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -58,20 +62,11 @@ class Row:
     rss_mb: float
     bound_us: float | None = None  # no map of the problem has a faster worst link
     bound_gb: float | None = None  # nor fewer hop-bytes
-
-
-def measured(command: list[str]) -> tuple[str, float, float, float] | None:
-    """Runs a command: its output, processor seconds, time and peak memory in MB."""
-    with tempfile.TemporaryFile("w+") as out:
-        begin = time.perf_counter()
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        if process.returncode:
-            return None
-        return out.read(), usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024
+    with_hosts_us: float | None = None  # the worst link, host links counted
+    fluid_us: float | None = None  # time of the exchange: flows, packets, SimGrid's default model
+    packet_us: float | None = None
+    simgrid_us: float | None = None
+    packet_share: float | None = None
 
 
 def built(name: str, *words: str) -> str:
@@ -84,7 +79,7 @@ def built(name: str, *words: str) -> str:
 
 def build_bench() -> str:
     """The benchmark program."""
-    return built("map", "bench", "-p", "hopbyte-map", "--bench", "map", "--no-run")
+    return built("map", "bench", "-p", "hopbyte-job", "--bench", "map", "--no-run")
 
 
 def build(command: list[str], source: Path, program: Path, name: str) -> bool:
@@ -128,12 +123,15 @@ def of_package(python: str, module: str, file: str = "") -> Path | None:
 class Bench:
     """The problems in files, the programs, and the rows so far."""
 
-    def __init__(self, folder: Path, python: str) -> None:
+    def __init__(self, folder: Path, args: argparse.Namespace) -> None:
         self.folder = folder
+        self.effort: float = args.effort
+        program, python, intmap = args.program, args.python, args.intmap
         self.python = python
+        self.intmap = intmap
         self.begin = time.perf_counter()
         self.say("building")
-        self.ours = build_bench()
+        self.ours = program or build_bench()
         self.rows: list[Row] = []
         self.rooms: dict[str, tuple[int, int]] = {}
         self.programs = ROOT / "build" / "peers"
@@ -149,6 +147,8 @@ class Bench:
         self.treematch = build(command, HERE / "treematch.c", self.programs / "treematch", "TreeMatch")
         self.kahip = of_package(python, "kahip", "bin/global_multisection")
         self.mtkahypar = of_package(python, "mtkahypar")
+        self.sharedmap = of_package(python, "chszlablib")
+        self.simgrid = times.simgrid(self.programs)
 
     def say(self, what: str) -> None:
         """Prints progress."""
@@ -163,20 +163,34 @@ class Bench:
         self.rooms[problem] = (hosts, tasks // hosts)
         return folder
 
-    def add(self, which: tuple[str, str, str], text: str, *used: float) -> None:
+    def add(self, which: tuple[str, str, str], text: str, hosts: Path, *used: float) -> None:
         cost = json.loads(text)
-        bounds = (cost.get("bound_us"), cost.get("bound_gb"))
-        row = Row(*which, cost["worst_link_us"], cost["hop_bytes_gb"], *used, *bounds)
+        self.say(f"{which[0]}: times of {which[1]}'s map")
+        timed = asdict(times.of(self.ours, self.simgrid, which[0], hosts))
+        bounds = (cost.get("bound_us"), cost.get("bound_gb"), cost["with_host_links_us"])
+        row = Row(*which, cost["worst_link_us"], cost["hop_bytes_gb"], *used, *bounds, **timed)
         self.rows.append(row)
         print(line(row), flush=True)
 
+    def in_order(self, problem: str) -> bool:
+        """The ranks in order; whether the problem is here."""
+        hosts = self.folder / f"{problem}.hosts"
+        done = measured([self.ours, "in-order", problem, str(hosts)])
+        if done is None:
+            return False
+        self.add((problem, "in-order", "none"), done[0], hosts, *done[1:])
+        return True
+
     def run_ours(self, problem: str, objective: str, name: str) -> None:
         effort, runs = EFFORT[problem]
+        if not effort.endswith("k"):
+            effort = f"{self.effort * float(effort):g}"
         self.say(f"{problem}: hopbyte, {name}")
-        done = measured([self.ours, "solve", problem, objective, effort, "1", str(runs)])
+        hosts = self.folder / f"{problem}.hosts"
+        done = measured([self.ours, "solve", problem, objective, effort, "1", str(runs), str(hosts)])
         if done is None:
             sys.exit(f"{problem}: hopbyte made no map")
-        self.add((problem, "hopbyte", name), *done)
+        self.add((problem, "hopbyte", name), done[0], hosts, *done[1:])
 
     def peer(self, problem: str, mapper: str, command: list[str], result: Path, order: list[int] | None = None) -> None:
         """Runs a peer and evaluates its map by our metrics; `order` converts its numbers to hosts."""
@@ -192,7 +206,7 @@ class Bench:
         checked = result.with_suffix(".hosts")
         checked.write_text("".join(f"{h}\n" for h in fitted(hosts, rooms, capacity)))
         text = subprocess.run([self.ours, "eval", problem, str(checked)], check=True, stdout=subprocess.PIPE, text=True)
-        self.add((problem, mapper, "hop-bytes"), text.stdout, *done[1:])
+        self.add((problem, mapper, "hop-bytes"), text.stdout, checked, *done[1:])
 
     def peers(self, problem: str, folder: Path) -> None:
         """Every peer that can read the problem."""
@@ -219,20 +233,28 @@ class Bench:
         if self.treematch and rooms * capacity <= DENSE_RANKS:
             command = [str(self.programs / "treematch"), graph, levels, hosts, str(folder / "tm.map")]
             self.peer(problem, "treematch", command, folder / "tm.map")
+        distances = Path(levels).read_text().split()
+        sizes, far = ":".join("2" for _ in distances), ":".join(distances)
+        tree = [f"--hierarchy_parameter_string={sizes}", f"--distance_parameter_string={far}"]
+        # "eco" takes minutes on P3, and more than one where every host has one rank.
+        effort = "eco" if capacity > 1 and rooms * capacity <= DENSE_RANKS else "fast"
+        order = [int(h) for h in Path(hosts).read_text().split()]
         if self.kahip:
-            distances = Path(levels).read_text().split()
-            tree = [f"--hierarchy_parameter_string={':'.join('2' for _ in distances)}"]
-            tree += [f"--distance_parameter_string={':'.join(distances)}"]
-            # "eco" takes minutes on P3, and more than one where every host has one rank.
-            effort = "eco" if capacity > 1 and rooms * capacity <= DENSE_RANKS else "fast"
             options = [f"--preconfiguration={effort}", "--seed=1", "--imbalance=0", f"--output_filename={folder / 'k.map'}"]
-            order = [int(h) for h in Path(hosts).read_text().split()]
             self.peer(problem, "kahip", [str(self.kahip), graph, *tree, *options], folder / "k.map", order)
+        if self.sharedmap:
+            words = [graph, sizes, far, effort, str(folder / "sm.map")]
+            command = [self.python, str(HERE / "sharedmap.py"), *words]
+            self.peer(problem, "sharedmap", command, folder / "sm.map", order)
+        program = self.intmap / f"{effort}map"
+        if program.exists():
+            options = [f"--k={rooms}", "--seed=1", "--imbalance=0", f"--output_filename={folder / 'i.map'}"]
+            self.peer(problem, "intmap", [str(program), graph, *tree, *options], folder / "i.map", order)
 
 
 def line(row: Row) -> str:
     return (
-        f"{row.problem:<5} {row.mapper:<10} {row.objective:<10} {row.worst_link_us:>12.2f} us "
+        f"{row.problem:<5} {row.mapper:<10} {row.objective:<18} {row.worst_link_us:>12.2f} us "
         f"{row.hop_bytes_gb:>12.5f} GB {row.cpu_seconds:>8.3f} s CPU {row.wall_seconds:>8.3f} s {row.rss_mb:>7.1f} MB"
     )
 
@@ -241,7 +263,7 @@ def verdict(rows: list[Row]) -> None:
     """Our result beside its target and the best peer."""
     for problem, (worst, hops, seconds) in HOLD.items():
         here = [r for r in rows if r.problem == problem]
-        ours = next((r for r in here if (r.mapper, r.objective) == ("hopbyte", "worst-link")), None)
+        ours = next((r for r in here if (r.mapper, r.objective) == ("hopbyte", "worst-network-link")), None)
         if ours is None:
             continue
         others = [r.worst_link_us for r in here if r.mapper not in ("hopbyte", "in-order")]
@@ -254,14 +276,18 @@ def verdict(rows: list[Row]) -> None:
 def table(rows: list[Row]) -> list[str]:
     """The rows as Markdown."""
     out = [
-        "| problem | mapper | objective | worst link µs | bound | hop-bytes GB | bound | CPU s | s | MB |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| problem | mapper | objective | worst link µs | bound | with hosts µs | hop-bytes GB | bound | flows µs | packets µs "
+        + "| SimGrid µs | CPU s | s | MB |",
+        "|---|---|---|" + "---:|" * 11,
     ]
     for r in rows:
         bounds = ["" if b is None else text.format(b) for b, text in ((r.bound_us, "{:,.2f}"), (r.bound_gb, "{:,.4f}"))]
+        timed = ["–" if t is None else f"{t:,.2f}" for t in (r.fluid_us, r.packet_us, r.simgrid_us)]
+        hosts = "" if r.with_hosts_us is None else f"{r.with_hosts_us:,.2f}"
         out.append(
-            f"| {r.problem} | {r.mapper} | {r.objective} | {r.worst_link_us:,.2f} | {bounds[0]} | {r.hop_bytes_gb:,.4f} "
-            f"| {bounds[1]} | {r.cpu_seconds:.3f} | {r.wall_seconds:.3f} | {r.rss_mb:.0f} |"
+            f"| {r.problem} | {r.mapper} | {r.objective} | {r.worst_link_us:,.2f} | {bounds[0]} | {hosts} "
+            f"| {r.hop_bytes_gb:,.4f} | {bounds[1]} | {' | '.join(timed)} "
+            f"| {r.cpu_seconds:.3f} | {r.wall_seconds:.3f} | {r.rss_mb:.0f} |"
         )
     return out
 
@@ -274,15 +300,6 @@ def write(rows: list[Row]) -> None:
     into_page(table(rows))
 
 
-def into_page(table: list[str]) -> None:
-    """Replaces the table with the same first column in bench/results/map.md."""
-    page = ROOT / "bench" / "results" / "map.md"
-    lines = page.read_text().split("\n")
-    begin = next(i for i, text in enumerate(lines) if text.startswith(table[0].split(" |")[0] + " |"))
-    end = next(i for i, text in enumerate(lines) if i > begin and not text.startswith("|"))
-    page.write_text("\n".join(lines[:begin] + table + lines[end:]))
-
-
 def earlier(problems: list[str], peers: bool) -> list[Row]:
     """Rows of an earlier run for the problems, or the peers, that are not run this time."""
     file = ROOT / "bench" / "results" / "map.json"
@@ -293,30 +310,40 @@ def earlier(problems: list[str], peers: bool) -> list[Row]:
     return [r for r in rows if r.problem not in problems or (not peers and r.mapper not in ours)]
 
 
+def kept(rows: list[Row], problems: list[str], *, peers: bool) -> list[Row]:
+    """Writes the rows so far with the earlier ones of other problems, in the order of the table."""
+    order = list(HOLD)
+    rows = sorted(rows + earlier(problems, peers), key=lambda r: order.index(r.problem))
+    write(rows)
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="*", default=list(HOLD), choices=list(HOLD))
     parser.add_argument("--no-peers", action="store_true", help="measure only our rows; those of peers stay")
-    parser.add_argument("--python", default=sys.executable, help="the Python that has mtkahypar")
+    parser.add_argument("--python", default=sys.executable, help="the Python that has mtkahypar and chszlablib")
+    parser.add_argument("--intmap", type=Path, default=ROOT / "build/peers/intmap", help="folder of intmap.sh")
+    parser.add_argument("--effort", type=float, default=1.0, help="times the seconds of our searches: on a busy machine")
+    parser.add_argument("--program", help="the benchmark program, instead of building it")
     args = parser.parse_args()
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as temporary:
-        bench = Bench(Path(temporary), args.python)
+        bench = Bench(Path(temporary), args)
         for number, problem in enumerate(args.problems, start=1):
             bench.say(f"problem {number} of {len(args.problems)}: {problem}")
-            done = measured([bench.ours, "in-order", problem])
-            if done is None:
+            if not bench.in_order(problem):
                 lacks = "run make build/mesh/p5.graph" if problem.startswith("P5") else "its capture is not here"
                 print(f"{problem:<5} skipped: {lacks}", flush=True)
                 continue
-            bench.add((problem, "in-order", "none"), *done)
-            bench.run_ours(problem, "load", "worst-link")
+            bench.run_ours(problem, "load", "worst-network-link")
+            bench.run_ours(problem, "link", "worst-link")
             if problem in HOLD_HOPS:
                 bench.run_ours(problem, "hops", "hop-bytes")
             if not args.no_peers:
                 bench.peers(problem, bench.export(problem))
-        order = list(HOLD)
-        rows = sorted(bench.rows + earlier(args.problems, not args.no_peers), key=lambda r: order.index(r.problem))
-        write(rows)
+            # After every problem: a run takes the better part of an hour.
+            rows = kept(bench.rows, args.problems[:number], peers=not args.no_peers)
         print(*table(rows), sep="\n")
         verdict(rows)
         bench.say("done")

@@ -154,6 +154,31 @@ impl Shape {
                 (c < d).then_some(at * d as usize + c as usize)
             })
     }
+
+    /// Ordered pairs of positions, equal ones included, by their distance on the grid.
+    pub fn distances(&self) -> Vec<u64> {
+        let mut all = vec![1];
+        for (&n, &wrap) in self.dims.iter().zip(&self.wrap) {
+            let mut one = vec![0; n as usize];
+            for ahead in 0..n {
+                // On a line, pairs of either order.
+                let (hops, pairs) = match (wrap, ahead) {
+                    (true, _) => (ahead.min(n - ahead), n),
+                    (false, 0) => (0, n),
+                    (false, _) => (ahead, 2 * (n - ahead)),
+                };
+                one[hops as usize] += u64::from(pairs);
+            }
+            let mut next = vec![0; all.len() + one.len() - 1];
+            for (a, x) in all.iter().enumerate() {
+                for (b, y) in one.iter().enumerate() {
+                    next[a + b] += x * y;
+                }
+            }
+            all = next;
+        }
+        all
+    }
 }
 
 /// A validated machine. Build one with [`crate::FabricBuilder`].

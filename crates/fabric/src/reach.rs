@@ -1,8 +1,8 @@
 //! Routability and distances of all pairs of nodes.
 
-use crate::fabric::{End, Fabric};
+use crate::fabric::{End, Fabric, Node};
 use crate::ids::{LinkId, NodeId, RouterId};
-use crate::routing::{Routing, Unroutable};
+use crate::routing::{DimensionOrder, Routing, Unroutable};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -101,6 +101,11 @@ impl Reach {
         if let Routing::Hosts(hosts) = routing {
             return Self::of(&fabric.network(), &hosts.network);
         }
+        if let Routing::DimensionOrder(order) = routing
+            && let Some(all) = Self::of_grid(fabric, order)
+        {
+            return all;
+        }
         let parts: Vec<Self> = if routing.is_destination_based() {
             let mut nodes: Vec<NodeId> = fabric.node_ids().collect();
             // If the next hop depends on the destination's router, its nodes share the route.
@@ -154,6 +159,40 @@ impl Reach {
         }
         all.keep_first();
         all
+    }
+
+    /// All pairs of a complete grid in order with as many nodes on every router: their hops are the distances on the
+    /// grid, so no route is walked. `None` for other grids.
+    fn of_grid(fabric: &Fabric, order: &DimensionOrder) -> Option<Self> {
+        let (routers, nodes) = (fabric.routers().len(), fabric.nodes());
+        let kind = |link| injection(fabric, link);
+        let (into, out) = (kind(nodes.first()?.inject), kind(nodes.first()?.eject));
+        let each = nodes.len() / routers;
+        let even = fabric
+            .router_ids()
+            .all(|r| fabric.nodes_on(r).len() == each);
+        let alike = |n: &Node| (kind(n.inject), kind(n.eject)) == (into, out);
+        let up = fabric.link_ids().all(|id| {
+            let link = fabric.link(id);
+            let inner = matches!((link.from, link.to), (End::Router(_), End::Router(_)));
+            link.is_up() && (!inner || fabric.is_hop(id))
+        });
+        if !order.is_healthy() || order.shape().positions() != routers || !even || !up {
+            return None;
+        }
+        nodes.iter().all(alike).then(|| {
+            let mut all = Self::default();
+            for (hops, routes) in order.shape().distances().into_iter().enumerate() {
+                let pairs = routes * (each * each) as u64;
+                let own = if hops == 0 { nodes.len() as u64 } else { 0 };
+                if pairs > own {
+                    all.routable += pairs - own;
+                    all.hops.insert(hops + into + out, pairs - own);
+                }
+            }
+            all.pairs = all.routable;
+            all
+        })
     }
 
     fn keep_first(&mut self) {

@@ -10,6 +10,7 @@ use hopbyte_fabric::{
     End, Fabric, FabricBuilder, Family, LinkSpec, NodeId, Reach, RouterId, Routing, spec,
 };
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// Flow conservation: inflow equals outflow at every router, and the whole flow arrives.
 fn assert_conserved(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) -> f64 {
@@ -269,4 +270,47 @@ fn a_healthy_torus_is_sound_and_a_broken_one_says_what_carries_more() {
             .iter()
             .any(|f| f.kind == "link_down" && f.links.contains(&cut))
     );
+}
+
+/// Hops of all pairs, pair by pair.
+fn counted(machine: &spec::Described) -> BTreeMap<usize, u64> {
+    let mut hops = BTreeMap::new();
+    for a in machine.fabric.node_ids() {
+        for b in machine.fabric.node_ids().filter(|&b| b != a) {
+            let found = machine.routing.hops(&machine.fabric, a, b).unwrap();
+            *hops.entry(found).or_default() += 1;
+        }
+    }
+    hops
+}
+
+#[test]
+fn the_pairs_of_a_grid_are_counted_as_their_routes_are() {
+    for text in [
+        "torus:5",
+        "torus:2x3x4",
+        "torus:4x4:nodes=3",
+        "mesh:4x3",
+        "mesh:1x5x2:nodes=2",
+        "gemini:3x2x4",
+        "torus:1x1",
+        "torus:5x4x3:open=XY",
+    ] {
+        let machine = spec::machine(text).unwrap();
+        let reach = Reach::of(&machine.fabric, &machine.routing);
+        assert_eq!(reach.hops, counted(&machine), "{text}");
+        assert_eq!(reach.pairs, reach.routable, "{text}");
+        let nodes = machine.fabric.nodes().len() as u64;
+        assert_eq!(reach.pairs, nodes * (nodes - 1), "{text}");
+    }
+}
+
+/// Some 69 thousand million pairs: walked route by route they take minutes.
+#[test]
+fn the_pairs_of_a_large_grid_take_no_walk() {
+    let machine = spec::machine("torus:64x64x64").unwrap();
+    let reach = Reach::of(&machine.fabric, &machine.routing);
+    assert_eq!(reach.routable, (1 << 36) - (1 << 18));
+    // Only one node is half way round in every dimension.
+    assert_eq!(reach.hops.last_key_value(), Some((&96, &(1 << 18))));
 }

@@ -10,14 +10,17 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Maximum number of stored list entries (8 bytes each).
+/// Maximum number of stored list entries (8 bytes each), by the estimate from a sample.
 const MAX_ENTRIES: usize = 1 << 27;
+
+/// The same while they are stored: an estimate that is a little too low must not end in a refusal after the work.
+const HARD_LIMIT: usize = MAX_ENTRIES + MAX_ENTRIES / 8;
 
 /// Sources whose lists are made side by side.
 const SOURCES: usize = 64;
 
 /// Routes from which the memory of all is estimated.
-const SAMPLE: usize = 128;
+const SAMPLE: usize = 2048;
 
 /// Links from every router of the allocation to every place, without each place's own links into the network
 /// and out of it. Routes depend on the source's router, not on its node. If they depend on the target's router
@@ -43,6 +46,7 @@ pub(crate) struct StoredPaths {
 #[derive(Default)]
 struct Lists {
     links: Vec<u32>,
+    /// Empty if all are 1.
     shares: Vec<f32>,
     /// End of the list of every target.
     ends: Vec<u32>,
@@ -74,6 +78,9 @@ impl Lists {
                 lists.shares.push(share as f32);
             }
             lists.ends.push(lists.links.len() as u32);
+        }
+        if lists.shares.iter().all(|&s| s == 1.0) {
+            lists.shares = Vec::new();
         }
         lists
     }
@@ -114,12 +121,11 @@ impl StoredPaths {
             let lists = |&from: &NodeId| Lists::of(problem, nodes, from, targets);
             let all: Vec<Lists> = sources.par_iter().map(lists).collect();
             for mut of in all {
-                paths.links.append(&mut of.links);
-                paths.shares.append(&mut of.shares);
-                if paths.links.len() > MAX_ENTRIES {
+                let begin = paths.links.len() as u32;
+                paths.append(&of.links, &of.shares);
+                if paths.links.len() > HARD_LIMIT {
                     return Err(too_large(problem, &ends.sources));
                 }
-                let begin = *paths.offsets.last().unwrap_or(&0);
                 paths.offsets.extend(of.ends.iter().map(|end| begin + end));
                 dead.append(&mut of.dead);
             }
@@ -143,11 +149,18 @@ impl StoredPaths {
             return Err(MapError::unroutable(problem.fabric, dead));
         }
         let merged = paths.merged();
-        let mut paths = merged.unwrap_or(paths);
-        if paths.shares.iter().all(|&s| s == 1.0) {
-            paths.shares = Vec::new();
+        Ok(Some(merged.unwrap_or(paths)))
+    }
+
+    /// Adds links with their shares, none of which are given if all are 1. Shares of single paths are never stored, not even
+    /// meanwhile: on a large machine they would take as much memory as its links.
+    fn append(&mut self, links: &[u32], shares: &[f32]) {
+        if !shares.is_empty() || !self.shares.is_empty() {
+            self.shares.resize(self.links.len(), 1.0);
+            self.shares.extend(shares);
+            self.shares.resize(self.links.len() + links.len(), 1.0);
         }
-        Ok(Some(paths))
+        self.links.extend(links);
     }
 
     /// Routes between `routers` routers with one place each; the last link number stands for all host links.
@@ -202,7 +215,7 @@ impl StoredPaths {
         let same = |from: u32, to: &Vec<u32>| {
             let list = |p: u32| {
                 let range = self.range(from, p);
-                (&self.links[range.clone()], &self.shares[range])
+                (&self.links[range.clone()], self.shares.get(range))
             };
             to.windows(2).all(|pair| list(pair[0]) == list(pair[1]))
         };
@@ -219,8 +232,8 @@ impl StoredPaths {
         for from in 0..self.routers as u32 {
             for &to in &first {
                 let range = self.range(from, to);
-                paths.links.extend(&self.links[range.clone()]);
-                paths.shares.extend(&self.shares[range]);
+                let shares = self.shares.get(range.clone()).unwrap_or_default();
+                paths.append(&self.links[range], shares);
                 paths.offsets.push(paths.links.len() as u32);
             }
         }
@@ -250,12 +263,13 @@ impl StoredPaths {
         }
         // Number of lists that contain each link: over all places, and for the current place with a share of 1.
         let (mut all, mut here) = (vec![0; self.fabric_links], vec![0; self.fabric_links]);
-        let mut found = Vec::with_capacity(self.router.len());
+        let mut found: Vec<Vec<u32>> = Vec::with_capacity(self.router.len());
+        let mut used = Vec::new();
         for (place, &own) in self.router.iter().enumerate() {
             if stop.is_set() {
                 return None;
             }
-            let mut used = Vec::new();
+            used.clear();
             for router in (0..self.routers as u32).filter(|&r| r != own) {
                 for at in self.range(router, place as u32) {
                     let link = self.links[at];
@@ -269,7 +283,8 @@ impl StoredPaths {
             used.sort_unstable();
             used.dedup();
             used.retain(|&l| std::mem::take(&mut here[l as usize]) == self.routers - 1);
-            found.push(used);
+            // A copy: the room for all links of all routes is a hundred times that of the few that are kept.
+            found.push(used.clone());
         }
         for links in &mut found {
             links.retain(|&l| all[l as usize] == self.routers - 1);
@@ -401,9 +416,10 @@ pub(crate) fn refuse_if_large(problem: &Problem<'_>) -> Result<(), MapError> {
     let (sources, (_, targets)) = (&ends.sources, ends.targets());
     let pairs = sources.len() as f64 * targets.len() as f64;
     let (mut entries, mut shares) = (0, Vec::new());
-    for i in 0..SAMPLE {
-        let from = sources[i * sources.len() / SAMPLE];
-        let to = targets[(i * 29 + 7) % SAMPLE * targets.len() / SAMPLE];
+    let sample = SAMPLE.min(sources.len() * targets.len());
+    for i in 0..sample {
+        let from = sources[i * sources.len() / sample];
+        let to = targets[(i * 29 + 7) % sample * targets.len() / sample];
         shares.clear();
         // Missing routes are reported later, by pair.
         let routed = from != to
@@ -415,8 +431,8 @@ pub(crate) fn refuse_if_large(problem: &Problem<'_>) -> Result<(), MapError> {
             entries += shares.len().saturating_sub(2);
         }
     }
-    let expected = pairs * entries as f64 / SAMPLE as f64;
-    match expected > 1.2 * MAX_ENTRIES as f64 {
+    let expected = pairs * entries as f64 / sample as f64;
+    match expected > MAX_ENTRIES as f64 {
         true => Err(too_large(problem, sources)),
         false => Ok(()),
     }
@@ -488,5 +504,41 @@ impl Paths for StoredPaths {
         steps.fold(ends, |sum, (&l, &s)| {
             sum + prices[l as usize] * f64::from(s)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use hopbyte_fabric::{Allocation, Exchange, spec};
+
+    fn with<T>(machine: &str, ask: impl Fn(&Problem<'_>) -> T) -> T {
+        let spec::Described { fabric, routing } = spec::machine(machine).unwrap();
+        let nodes = fabric.node_ids().map(|n| (n, 1)).collect();
+        let allocation = Allocation::new(&fabric, nodes).unwrap();
+        let exchange = Exchange::empty(2);
+        ask(&Problem::new(&fabric, &routing, &exchange, &allocation))
+    }
+
+    #[test]
+    fn single_paths_take_no_room_for_shares_nor_the_last_links_for_all_routes() {
+        with("fattree:k=8,levels=3", |problem| {
+            let paths = StoredPaths::new(problem, Stop::default()).unwrap().unwrap();
+            assert_eq!(paths.shares.capacity(), 0);
+            let ways = paths.ways_in(Stop::default()).unwrap();
+            assert_eq!(ways.len(), 128);
+            for way in ways {
+                assert!(!way.is_empty() && way.capacity() < 8, "{way:?}");
+            }
+        });
+    }
+
+    /// By an estimate of more samples: with few ones these 135 million entries were refused only when stored.
+    #[test]
+    fn routes_that_do_not_fit_are_refused_before_they_are_made() {
+        assert!(with("hyperx:16x16x16:nodes=4", refuse_if_large).is_err());
+        assert!(with("hyperx:16x16x8:nodes=4", refuse_if_large).is_ok());
     }
 }

@@ -140,7 +140,7 @@ impl RouterSpec {
     /// With a clock and queues that fit the machine: an input has 1.25 times the rate of its wire, as SeaStar's
     /// has, and covers the round trip of its credits. Routers that are already fast enough stay
     /// unchanged.
-    pub(crate) fn fitted(mut self, network: &Network<'_>) -> Self {
+    pub fn fitted(mut self, network: &Network<'_>) -> Self {
         let fabric = network.fabric;
         let rate = |id: LinkId| match (fabric.link(id).from, fabric.link(id).to) {
             (End::Router(_), End::Router(_)) => {

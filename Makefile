@@ -218,12 +218,14 @@ wheel: sbom $(VENV)/bin/python
 dist:
 	scripts/dist.sh $(DIST)
 
-# For any Linux of this processor; musl's allocator makes threaded searches slower.
+# For any Linux of this processor; musl's allocator makes threaded searches slower. Packed relocations take a few
+# kilobytes.
 STATIC ?= $(shell uname -m)-unknown-linux-musl
+PACKED := target.$(STATIC).rustflags=["-C", "link-arg=-Wl,-z,pack-relative-relocs"]
 static:
 	scripts/need.sh musl-gcc=musl-tools
 	! command -v rustup >/dev/null || rustup target add $(STATIC)
-	$(CARGO) build --locked --profile dist --target $(STATIC) -p hopbyte-cli -p hopbyte-collect --bins
+	$(CARGO) build --locked --profile dist --target $(STATIC) --config '$(PACKED)' -p hopbyte-cli -p hopbyte-collect --bins
 	install -D -m 755 -t $(DIST)/static $(TARGET)/$(STATIC)/dist/hopbyte $(TARGET)/$(STATIC)/dist/hopbyte-agent
 
 # Bill of materials (CycloneDX) and the licences of all crates.

@@ -14,8 +14,11 @@ rm -rf "$stage"
 mkdir -p "$stage/DEBIAN" "$dist"
 make -s install-built BUILT="$built" PREFIX=/usr DESTDIR="$(pwd)/$stage"
 
-# The probes are compiled against one site's MPI, and the static library is as large as the rest: both from sources.
-rm -rf "$stage/usr/libexec" "$stage/usr/lib/libhopbyte.a"
+# The probes, a folder for each MPI, are compiled against one site's MPI, and the static library is as large as the rest:
+# both from sources.
+mkdir -p "$stage/usr/libexec/hopbyte"
+find "$stage/usr/libexec/hopbyte" -mindepth 1 -type d -prune -exec rm -rf {} +
+rm -f "$stage/usr/lib/libhopbyte.a"
 mkdir -p "$stage/usr/share/zsh/vendor-completions"
 mv "$stage/usr/share/zsh/site-functions/_hopbyte" "$stage/usr/share/zsh/vendor-completions/"
 rmdir "$stage/usr/share/zsh/site-functions"
@@ -26,6 +29,7 @@ mkdir -p "$stage/usr/lib/$triplet"
 mv "$stage/usr/lib/libhopbyte.so" "$stage/usr/lib/pkgconfig" "$stage/usr/lib/$triplet/"
 sed -i "s|/lib\$|/lib/$triplet|" "$stage/usr/lib/$triplet/pkgconfig/hopbyte.pc"
 find "$stage/usr/lib" -name '*.so' -exec strip --strip-unneeded {} + -exec chmod 644 {} +
+find "$stage/usr/libexec" -type f -exec strip {} +
 gzip -9n "$stage"/usr/share/man/man1/*.1
 
 doc=$stage/usr/share/doc/hopbyte
@@ -44,7 +48,7 @@ install -m 644 packaging/debian/conffiles "$stage/DEBIAN/conffiles"
 shlibs=build/shlibs
 mkdir -p "$shlibs/debian"
 printf 'Source: hopbyte\n\nPackage: hopbyte\nArchitecture: any\n' > "$shlibs/debian/control"
-files=$(find "$(pwd)/$stage/usr/bin" "$(pwd)/$stage/usr/lib" -type f \( -perm -u=x -o -name '*.so' \))
+files=$(find "$(pwd)/$stage/usr/bin" "$(pwd)/$stage/usr/lib" "$(pwd)/$stage/usr/libexec" -type f \( -perm -u=x -o -name '*.so' \))
 # shellcheck disable=SC2086  # a list of files
 depends=$(cd "$shlibs" && dpkg-shlibdeps -O --ignore-missing-info $files 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
 size=$(du -sk --apparent-size --exclude=DEBIAN "$stage" | cut -f1)

@@ -19,6 +19,10 @@ mkdir -p "$data/lib" "$data/share"
 cp -r "$stage/prefix/share/hopbyte" "$data/share/hopbyte"
 [ ! -d "$stage/prefix/lib/hopbyte" ] || cp -r "$stage/prefix/lib/hopbyte" "$data/lib/hopbyte"
 find "$data/lib" -name '*.so' -exec strip --strip-unneeded {} +
+# Programs without an MPI; the probes are compiled against one site's MPI.
+mkdir -p "$data/libexec/hopbyte" "$stage/prefix/libexec/hopbyte"
+find "$stage/prefix/libexec/hopbyte" -maxdepth 1 -type f -exec cp -t "$data/libexec/hopbyte" {} +
+find "$data/libexec/hopbyte" -type f -exec strip {} +
 mkdir -p "$data/share/man" "$data/share/doc/hopbyte"
 cp build/sbom/hopbyte.cdx.json build/sbom/third-party.txt "$data/share/doc/hopbyte/"
 "$python" -m wheel pack -d "$dist" "$unpacked"

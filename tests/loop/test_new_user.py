@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def test_settings_that_lead_nowhere_are_told(user: User) -> None:
     user.sets("fabric = 'toros:4x4'\nroutes = ['my tables.txt']\n")
     user.environment["HOPBYTE_FABRIK"] = "torus:4x4"
     said = user.types("config").stderr.decode()
-    assert "specs begin with torus" in said
+    assert "did you mean torus:4x4?" in said
     assert "routes = my tables.txt of " in said and "there is no such file" in said
     assert "HOPBYTE_FABRIK is not read; there is HOPBYTE_FABRIC" in said
     user.sets("fabric = 'torus:4x4'\n")
@@ -116,6 +117,30 @@ def test_a_misspelt_option_is_not_taken_for_the_job(user: User) -> None:
     done = user.types("record", "--librarys", "x", "--", "true", code=2)
     assert b"'--libraries'" in done.stderr
     assert user.types("run", "--dry-run", "sh", "-c", "exit 1").stdout == b"sh -c 'exit 1'\n"
+
+
+@pytest.mark.parametrize(("words", "meant"), [
+    (["mpa"], b"'map'"), (["fabric", "shwo"], b"'show'"), (["reocrd"], b"'record'"),
+])  # fmt: skip
+def test_a_verb_with_swapped_letters_is_known(user: User, words: list[str], meant: bytes) -> None:
+    assert b"similar subcommand exists: " + meant in user.types(*words, code=2).stderr
+
+
+def test_a_dry_run_as_json(user: User) -> None:
+    shown = json.loads(user.types("run", "--json", "--dry-run", "sh", "-c", "exit 1").stdout)
+    assert shown["schema"] == "hopbyte.run/1" and shown["command"] == ["sh", "-c", "exit 1"]
+    assert shown["unchanged"] and shown["remarks"] == ["command unchanged: one host, nothing to place"]
+
+
+def test_a_missing_program_names_the_installed_sources(user: User) -> None:
+    installed = user.folder.parent / "opt"
+    (installed / "bin").mkdir(parents=True)
+    sources = installed / "share/hopbyte/src"
+    sources.mkdir(parents=True)
+    shutil.copy(hopbyte_binary(), installed / "bin/hopbyte")
+    line = [str(installed / "bin/hopbyte"), "doctor", "--memory"]
+    done = subprocess.run(line, cwd=user.folder, env=user.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 3 and f"`make -C {sources}/mpi doctor OUT=FOLDER`" in done.stderr, done
 
 
 def test_an_argument_that_is_not_text(user: User) -> None:

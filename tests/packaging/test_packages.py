@@ -29,6 +29,9 @@ def works(root: Root, command: str) -> None:
     assert (root.folder / "tmp/w/out/rankfile").exists()
     told = root.run(f"cd /tmp/w && {command} doctor --json; test $? -le 1").stdout
     assert all(json.loads(line)["schema"] == "hopbyte.doctor/1" for line in told.splitlines())
+    # A program of its own, without an MPI.
+    memory = root.run(f"cd /tmp/w && {command} --json doctor --memory").stdout
+    assert '"kind"' in memory, memory
     # The rows come with the package; the whole table takes 40 s.
     rows = os.environ.get("PACKAGING_ROWS", "G3 G5 D1 T2")
     reproduced = root.run(f"cd /tmp/w && {command} --json model reproduce {rows}").stdout.splitlines()
@@ -50,6 +53,8 @@ def test_the_deb_installs_runs_upgrades_and_leaves_the_store(root: Root, tmp_pat
         "usr/bin/hopbyte-agent",
         "usr/include/hopbyte.h",
         "usr/share/man/man1/hopbyte-run.1.gz",
+        "usr/libexec/hopbyte/hopbyte-memory",
+        "usr/libexec/hopbyte/hopbyte-mads",
     ):
         assert (root.folder / path).exists(), path
     assert "/etc/hopbyte/hopbyte.toml" not in root.run("hopbyte config").stdout

@@ -1,7 +1,9 @@
 //! Errors as messages for users and exit codes for scripts.
 
-use clap::error::ErrorKind;
-use hopbyte_fabric::{Class, InputError};
+use crate::command::Cli;
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use hopbyte_fabric::{Class, InputError, similar};
 use hopbyte_job::causes;
 use hopbyte_job::failure::{BAD_INPUT, Failure};
 use hopbyte_view::terminal::end_spinner;
@@ -30,7 +32,8 @@ pub fn report(error: &anyhow::Error, json: bool) -> u8 {
 }
 
 /// The same for a command line that is not valid; help and version are no errors and go to standard output.
-pub fn usage(error: &clap::Error, arguments: &[OsString], json: bool) -> u8 {
+pub fn usage(error: &mut clap::Error, arguments: &[OsString], json: bool) -> u8 {
+    suggest(error, arguments);
     let unreadable = arguments.iter().find(|a| a.to_str().is_none());
     if let Some(word) = unreadable.filter(|_| error.kind() == ErrorKind::InvalidUtf8) {
         let found = format!("{} with bytes that are not UTF-8", word.display());
@@ -59,6 +62,24 @@ pub fn usage(error: &clap::Error, arguments: &[OsString], json: bool) -> u8 {
     let named = text.replacen("error:", &format!("error[{}]:", failure.id), 1);
     let _ = write!(io::stderr(), "{named}");
     object(&failure, json)
+}
+
+/// Adds similar verbs where clap finds none: it does not see swapped letters in short words.
+fn suggest(error: &mut clap::Error, arguments: &[OsString]) {
+    let known = error.get(ContextKind::SuggestedSubcommand).is_some();
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let all = Cli::command();
+    let before = arguments.iter().take_while(|a| *a != word.as_str());
+    let verb = before.fold(&all, |verb, a| verb.find_subcommand(a).unwrap_or(verb));
+    let near = similar(word, verb.get_subcommands().map(clap::Command::get_name));
+    if !known && !near.is_empty() {
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(near),
+        );
+    }
 }
 
 fn object(failure: &Failure, json: bool) -> u8 {

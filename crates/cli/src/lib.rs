@@ -30,7 +30,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let cli = match command::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return failure::usage(&error, &arguments, json),
+        Err(mut error) => return failure::usage(&mut error, &arguments, json),
     };
     let mut out = output::Output::new(cli.json, cli.quiet, &arguments);
     if !cli.quiet && cli.verb.is_short() {

@@ -49,6 +49,14 @@ impl InputError {
         }
     }
 
+    /// An error of a parser that reports `FOUND, expected WORDS`; without such words, `whole` is what was expected.
+    pub fn parsed(file: impl Into<String>, message: &str, whole: impl Into<String>) -> Self {
+        match message.split_once(", expected ") {
+            Some((found, expected)) => Self::new(file, found, expected),
+            None => Self::new(file, message, whole),
+        }
+    }
+
     /// The same error at a line (counted from 1).
     #[must_use]
     pub fn at(mut self, line: u64) -> Self {

@@ -55,10 +55,8 @@ pub fn misspelt(path: &str) -> Option<String> {
             ));
         }
     }
-    let (head, is_form) = match path.split_once(':') {
-        Some((head, _)) => (head, true),
-        None => (path, false),
-    };
+    let (head, rest) = path.split_at(path.find(':').unwrap_or(path.len()));
+    let is_form = !rest.is_empty();
     let forms = FABRIC_SPECS.iter().chain(&TRAFFIC_SPECS);
     let forms = forms.filter_map(|(form, _)| form.split(':').next());
     let named = PRESETS.iter().map(|preset| preset.0);
@@ -68,12 +66,19 @@ pub fn misspelt(path: &str) -> Option<String> {
         .into_iter()
         .filter(|name| is_form || !head.contains(name.as_str()))
         .collect();
-    (!near.is_empty() && !path.contains('/')).then(|| {
-        format!(
-            "there is no such file; specs begin with {}, `hopbyte fabric specs` lists those of machines",
-            near.join(", ")
-        )
-    })
+    let nearest = near.first().filter(|_| !path.contains('/'))?;
+    let meant = near.iter().map(|name| format!("{name}{rest}"));
+    let meant = meant.collect::<Vec<_>>().join(" or ");
+    let list = match TRAFFIC_SPECS
+        .iter()
+        .any(|(form, _)| form.starts_with(nearest.as_str()))
+    {
+        true => "",
+        false => " `hopbyte fabric specs` lists the specs of machines",
+    };
+    Some(format!(
+        "there is no such file; did you mean {meant}?{list}"
+    ))
 }
 
 #[cfg(test)]
@@ -94,9 +99,9 @@ mod tests {
             assert_eq!(similar(typed, known).first().unwrap(), meant);
         }
         for (path, word) in [
-            ("tors:4x4", "torus"),
-            ("fat-tree:k=4", "fattree"),
-            ("stensil:4x4:5", "stencil"),
+            ("tors:4x4", "did you mean torus:4x4? `hopbyte fabric specs`"),
+            ("fat-tree:k=4", "fattree:k=4"),
+            ("stensil:4x4:5", "stencil:4x4:5?"),
             ("stencil:4x4:5", "swapped"),
             ("torus:4x4", "swapped"),
         ] {

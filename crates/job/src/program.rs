@@ -37,3 +37,15 @@ pub fn places(relative: &[String]) -> Vec<PathBuf> {
     };
     relative.iter().flat_map(below).collect()
 }
+
+/// The command `make -C FOLDER` for a part of a checkout, or for the sources that an installation has of it.
+pub fn make(command: &str) -> String {
+    let sources = places(&["share/hopbyte/src".into()]);
+    match sources.iter().find(|folder| folder.is_dir()) {
+        Some(sources) => {
+            let folder = format!("make -C {}/", sources.display());
+            command.replacen("make -C ", &folder, 1) + " OUT=FOLDER"
+        }
+        None => command.to_owned(),
+    }
+}

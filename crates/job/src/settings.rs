@@ -264,7 +264,8 @@ fn line_of(text: &str, name: &str) -> u64 {
 
 fn table(file: &str, text: &str) -> Result<Table, InputError> {
     text.parse().map_err(|e: toml::de::Error| {
-        let error = InputError::new(file, e.message(), "lines of TOML, name = value");
+        let error = InputError::parsed(file, e.message(), "lines of TOML, name = value")
+            .hint("texts are in quotation marks: fabric = \"torus:4x4x4\"");
         match e.span() {
             Some(span) => error.at(text[..span.start].lines().count().max(1) as u64),
             None => error,
@@ -350,6 +351,11 @@ mod tests {
             ("fabric = ['a']", "fabric ="),
             ("hosts = [1]", "hosts ="),
             ("fabric", "c.toml:1"),
+            (
+                "fabric = \"torus:4x4",
+                "found invalid basic string, expected `\"`\nhint: texts are in quotation marks",
+            ),
+            ("fabric = torus:4x4", "hint: texts are in quotation marks"),
         ] {
             let error = read(&[("c.toml", text)]).unwrap_err().to_string();
             assert!(error.contains("c.toml") && error.contains(found), "{error}");
@@ -367,7 +373,7 @@ mod tests {
         };
         assert!(remarks("fabric = 'torus:4x4'\nhosts = ['dgx-h100']").is_empty());
         let told = remarks("fabric = 'toros:4x4'\nroutes = ['none.txt']");
-        assert!(told[0].contains("specs begin with torus"), "{told:?}");
+        assert!(told[0].contains("did you mean torus:4x4?"), "{told:?}");
         assert!(told[1].starts_with("routes = none.txt of "), "{told:?}");
         assert!(told[1].ends_with("there is no such file"), "{told:?}");
     }

@@ -43,7 +43,10 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     );
     launch.remarks.iter().for_each(|remark| out.talk(remark));
     if args.dry_run {
-        out.line(launch.line())?;
+        match out.json {
+            true => out.object(&launch.described())?,
+            false => out.line(launch.line())?,
+        }
         launch.discard();
         return Ok(Answer::Yes);
     }

@@ -12,7 +12,7 @@ mod lines;
 use crate::error::Result;
 use crate::follow::unix;
 use crate::settings::Settings;
-use hopbyte_fabric::{Fabric, Routing};
+use hopbyte_fabric::{Fabric, InputError, Routing};
 use hopbyte_model::parameters::{PRESETS, Parameters};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use std::path::Path;
@@ -49,7 +49,7 @@ pub fn parameters(
     } else {
         toml::from_str(&words).map_err(|e| {
             let expected = "the parameters of a network (the book's page on scenarios)";
-            text.error(e.message(), expected)
+            InputError::parsed(text.file(), e.message(), expected)
         })?
     };
     parameters.check()?;

@@ -552,6 +552,7 @@ pub fn beside(
         .find(|path| path.is_file());
     let Some(path) = found else {
         let places: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
+        let make = program::make(make);
         return Err(Lacking(format!(
             "no {name} in {}\nhint: build it with `{make}`, or name its folder",
             places.join(", ")

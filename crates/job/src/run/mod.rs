@@ -20,6 +20,8 @@ use allocation::{Shape, filled};
 use hopbyte_apply::Launcher;
 use hopbyte_fabric::units::count;
 use hopbyte_map::Evaluation;
+use serde_json::json;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -83,6 +85,21 @@ impl Launch {
         words.join(" ")
     }
 
+    /// The command with the variables that it adds, and the remarks, as `run --dry-run --json` prints them.
+    pub fn described(&self) -> serde_json::Value {
+        let text = |word: &std::ffi::OsStr| word.to_string_lossy().into_owned();
+        let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
+        let variables = self.command.get_envs();
+        let variables = variables.filter_map(|(name, value)| Some((text(name), text(value?))));
+        json!({
+            "schema": "hopbyte.run/1",
+            "command": words.map(text).collect::<Vec<_>>(),
+            "variables": variables.collect::<BTreeMap<_, _>>(),
+            "unchanged": self.unchanged,
+            "remarks": self.remarks,
+        })
+    }
+
     /// Forgets a run that does not take place.
     pub fn discard(self) {
         self.begun.into_iter().for_each(Begun::discard);
@@ -115,7 +132,7 @@ pub fn prepare(words: &[OsString], machine: Option<MachineSource>, deadline: Dur
         }
         Err(RecvTimeoutError::Disconnected) => "the preparation failed".to_owned(),
     };
-    Launch::unchanged(words, vec![format!("launched unchanged: {reason}")])
+    Launch::unchanged(words, vec![format!("command unchanged: {reason}")])
 }
 
 fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) -> Result<Launch> {
@@ -123,7 +140,7 @@ fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) ->
     let shape = Shape::of(words, &variable)?;
     let hosts = shape.hosts(&variable)?;
     if hosts.len() < 2 {
-        let remark = "launched unchanged: one host, nothing to place".to_owned();
+        let remark = "command unchanged: one host, nothing to place".to_owned();
         return Ok(Launch::unchanged(words, vec![remark]));
     }
     let settings = Settings::load()?;
@@ -341,10 +358,10 @@ fn sentence(mapping: &Mapping) -> String {
     let (before, after) = (launched(mapping), &mapping.certificate.result);
     let ratio = after.exchange_seconds() / before.exchange_seconds();
     if !pays(mapping) {
-        return "launched unchanged: the launcher's own order is as good".to_owned();
+        return "command unchanged: the launcher's own order is as good".to_owned();
     }
     format!(
-        "the order of {} ranks was changed: {:.0} % less time on the worst link, by bytes over capacity (uncalibrated)",
+        "the order of {} ranks is changed: {:.0} % less time on the worst link, by bytes over capacity (uncalibrated)",
         count(mapping.placement.tasks()),
         100.0 * (1.0 - ratio)
     )

@@ -228,7 +228,7 @@ impl Scenario {
                 let line = e.span().map_or(1, |s| {
                     1 + text[..s.start.min(text.len())].matches('\n').count() as u64
                 });
-                let error = InputError::new(file, e.message(), "a scenario in TOML");
+                let error = InputError::parsed(file, e.message(), "a scenario in TOML");
                 ModelError::from(error.at(line).hint(hint))
             })?
         };

@@ -45,7 +45,7 @@ pub mod values;
 
 pub use follow::Follow;
 pub use formats::{format, known_formats};
-pub use jobs::{Jobs, jobs, read_jobs};
+pub use jobs::{Jobs, KEPT_JOBS, Listed, jobs, kept_jobs, list_jobs, read_jobs};
 pub use series::{CHANGED, Counted, Series, series};
 
 use self::formats::{Format, Read};

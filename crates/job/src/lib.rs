@@ -45,6 +45,7 @@ pub mod document;
 mod error;
 pub mod exchange;
 pub mod failure;
+pub mod faults;
 mod follow;
 pub mod identity;
 pub mod infer;

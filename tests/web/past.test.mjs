@@ -27,11 +27,20 @@ test("earlier readings of a store are a slide away, and a link has its curve", a
     writeFileSync(join(folder, "next"), `timestamp ${Date.now()} ms\ntraffic_X+ ${Math.round(bytes)} B\n`);
     renameSync(join(folder, "next"), join(folder, "metrics"));
   }, 100);
+  // Job 7 ran on the router's node before job 8.
+  const jobs = (id) => {
+    writeFileSync(join(folder, "next.csv"), `job,node\n${id},nid00000\n`);
+    renameSync(join(folder, "next.csv"), join(folder, "jobs.csv"));
+  };
+  jobs(7);
+  let later;
   const context = await browser(join(folder, "profile"));
   try {
-    const collector = start("collect", "--listen", "127.0.0.1:0", "--store", join(folder, "store"), "--print", "none");
+    const kept = ["--store", join(folder, "store"), "--jobs", join(folder, "jobs.csv")];
+    const collector = start("collect", "--listen", "127.0.0.1:0", ...kept, "--print", "none");
     const [said] = await once(createInterface(collector.stderr), "line");
     const address = /127\.0\.0\.1:\d+/.exec(said)[0];
+    later = setTimeout(() => jobs(8), 5000);
     start("agent", "--root", "/nonexistent", "--to", address, "--name", "c0-0c0s0g0", "--file", join(folder, "metrics"));
     await new Promise((done) => setTimeout(done, 8000));
     const words = ["view", join(folder, "store"), "--fabric", "gemini:4x4x24", "--serve", "--json", "--quiet"];
@@ -54,13 +63,18 @@ test("earlier readings of a store are a slide away, and a link has its curve", a
     await slider.focus();
     await page.keyboard.press("Home");
     await status.filter({ hasText: "Earlier:" }).waitFor();
+    const job = page.locator("#jobs tbody tr th");
+    await job.filter({ hasText: /^7$/ }).waitFor();
+    assert.equal(await job.count(), 1);
     await page.waitForFunction(() => !/[45]\d(\.\d)? %/.test(document.querySelector("#links-table tbody tr")?.innerText ?? ""));
     await page.getByRole("button", { name: "Latest" }).click();
     await status.filter({ hasText: /Live: reading \d+/ }).waitFor();
     await page.waitForFunction(() => /[45]\d(\.\d)? %/.test(document.querySelector("#links-table tbody tr")?.innerText));
+    await job.filter({ hasText: /^8$/ }).waitFor();
     assert.deepEqual(errors, []);
   } finally {
     clearInterval(count);
+    clearTimeout(later);
     for (const process of started) process.kill("SIGKILL");
     await context.close();
     rmSync(folder, { recursive: true, force: true });

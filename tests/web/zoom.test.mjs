@@ -149,7 +149,7 @@ test("a page without readings zooms too", async () => {
   await page.close();
 });
 
-test("36,864 links: the first picture comes within 2 s, and moves at 30 frames a second", async () => {
+test("36,864 links: the first picture comes within 2 s, and moves at 30 frames a second", async (t) => {
   const first = [];
   for (let i = 0; i < 3; i++) {
     const started = Date.now();
@@ -171,9 +171,11 @@ test("36,864 links: the first picture comes within 2 s, and moves at 30 frames a
         }
         return times.sort((a, b) => a - b);
       });
+      t.diagnostic(`a frame takes ${frames[60].toFixed(1)} ms in the median, ${frames[114].toFixed(1)} ms in 95 of 100`);
       assert.ok(frames[60] < 1000 / 30, `${frames[60]} ms a frame in the median`);
     }
     await page.close();
   }
+  t.diagnostic(`first picture after ${first.join(", ")} ms`);
   assert.ok(Math.min(...first) < 2000, `${first} ms`);
 });

@@ -1,7 +1,7 @@
 import type { Selection, Target } from "./selection";
 import { quantity } from "./text";
 
-/** Jobs of the latest reading; `crates/serve/src/jobs.rs` writes it. */
+/** Jobs of a reading; `crates/serve/src/jobs.rs` writes it. */
 interface Jobs {
   jobs: { job: string; nodes: number[]; bytes: number; links: [number, number | null][] }[];
   notes: string[];
@@ -20,7 +20,8 @@ export class JobTable {
   private readonly body = document.createElement("tbody");
   private readonly note = document.createElement("p");
   private readonly filter = document.createElement("input");
-  private seen = 0;
+  /** The attribution that is shown: its number, or the time of an earlier reading. */
+  private seen = "";
   private jobs: Jobs["jobs"] = [];
 
   constructor(
@@ -63,13 +64,15 @@ export class JobTable {
     selection.onPin((target) => this.mark(target));
   }
 
-  /** Reads the list again if it is newer. */
-  async refresh(attributions: number | null): Promise<void> {
-    if (attributions === null || attributions === this.seen) return;
-    const answer = await fetch(this.address).catch(() => null);
-    if (answer?.status !== 200) return;
-    const list = (await answer.json()) as Jobs;
-    this.seen = attributions;
+  /** Reads the list again if it is newer, or of another time. */
+  async refresh(attributions: number | null, at: number | null): Promise<void> {
+    const wanted = at === null ? String(attributions) : `at=${at}`;
+    if (attributions === null || wanted === this.seen) return;
+    const answer = await fetch(at === null ? this.address : `${this.address}?${wanted}`).catch(() => null);
+    if (!answer || (answer.status !== 200 && at === null)) return;
+    const none = async (): Promise<Jobs> => ({ jobs: [], notes: [await answer.text()] });
+    const list = answer.status === 200 ? ((await answer.json()) as Jobs) : await none();
+    this.seen = wanted;
     this.jobs = list.jobs;
     this.note.textContent = list.notes.join(". ");
     if (!this.section.isConnected) document.querySelector("#links")?.before(this.section);

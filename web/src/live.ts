@@ -86,7 +86,7 @@ class Follower {
         // The picture of an earlier time stays while new readings come.
         if (this.slider.at === null) this.show(news);
         this.say(news);
-        await this.jobs.refresh(news.jobs);
+        await this.jobs.refresh(news.jobs, this.slider.at);
         await this.curvesOfLink();
       }
     } catch {
@@ -109,6 +109,7 @@ class Follower {
     if (!news || this.slider.at !== at) return;
     this.show(news);
     this.say(news);
+    await this.jobs.refresh(news.jobs, at);
     await this.curvesOfLink();
   }
 
@@ -180,8 +181,10 @@ class Follower {
       view.querySelector(".of-link")?.remove();
       return;
     }
-    const answer = await fetch(`${this.address.replace(/state$/, "link")}?id=${link}`).catch(() => null);
-    if (answer?.status !== 200 || this.link !== link) return;
+    const at = this.slider.at;
+    const time = at === null ? "" : `&at=${at}`;
+    const answer = await fetch(`${this.address.replace(/state$/, "link")}?id=${link}${time}`).catch(() => null);
+    if (answer?.status !== 200 || this.link !== link || this.slider.at !== at) return;
     const series = (await answer.json()) as Series;
     let box = view.querySelector<HTMLElement>(".of-link");
     if (!box) {

@@ -1,7 +1,7 @@
 //! Options shared by several verbs.
 
 use crate::output::Output;
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_apply::Launcher;
@@ -9,10 +9,11 @@ use hopbyte_collect::tls::Identity;
 use hopbyte_fabric::Fabric;
 use hopbyte_job::attribution::{Attribution, Recorded};
 use hopbyte_job::inputs::{self, LinkReading};
-use hopbyte_job::{Machine, MachineSource};
+use hopbyte_job::{JobList, Machine, MachineSource};
 use hopbyte_observe::sources::{Places, Wide, host_name};
-use hopbyte_observe::{CounterOptions, Jobs, kinds, read_jobs};
+use hopbyte_observe::{CounterOptions, Jobs, kinds};
 use hopbyte_oracle::{Aggregate, Metric};
+use hopbyte_serve::jobs::Attributor;
 use hopbyte_serve::source::{Access, Range, Source};
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -108,12 +109,7 @@ pub struct LoadArgs {
     #[command(flatten)]
     jobs: JobArgs,
     /// Traffic of a job as a run of it was recorded, for the bytes by job (may be given several times)
-    #[arg(
-        long,
-        value_name = "JOB=RECORD",
-        requires = "jobs",
-        help_heading = "Counters"
-    )]
+    #[arg(long, value_name = "JOB=RECORD", help_heading = "Counters")]
     recorded: Vec<String>,
 }
 
@@ -139,15 +135,66 @@ impl LoadArgs {
         ))
     }
 
-    /// Reads all three and prints the readers' remarks.
-    pub fn read(&self, out: &mut Output) -> Result<(Machine, LinkReading, Option<Jobs>)> {
+    /// Reads all three and prints the readers' remarks. Without a list, jobs are those that the store kept, if `kept` asks
+    /// for these.
+    pub fn read(
+        &self,
+        kept: bool,
+        out: &mut Output,
+    ) -> Result<(Machine, LinkReading, Option<Jobs>)> {
         let machine = self.fabric.read(out)?;
         let reading = self.counters.read(&self.source, &machine.fabric)?;
         reading.notes.iter().for_each(|note| out.talk(note));
-        let jobs = self.jobs.read(&machine.fabric, out)?;
-        Ok((machine, reading, jobs))
+        let found = JobList::find(self.jobs.jobs.as_ref(), &self.source);
+        let list = found.filter(|list| kept || matches!(list, JobList::File(_)));
+        let needed = !self.recorded.is_empty() || self.jobs.jobs_at.is_some();
+        ensure!(
+            list.is_some() || !needed,
+            "--recorded, --jobs-at: {NO_JOBS}"
+        );
+        let Some(list) = list else {
+            return Ok((machine, reading, None));
+        };
+        let now = reading.time_seconds.unwrap_or(0.0);
+        let jobs = list.read(&machine.fabric, self.jobs.jobs_at, now)?;
+        list.notes(&jobs).iter().for_each(|note| out.talk(note));
+        Ok((machine, reading, Some(jobs)))
     }
 }
+
+/// Jobs of a live source.
+#[derive(Args, Clone, Debug, Default)]
+pub struct LiveJobArgs {
+    /// Jobs and their nodes, read again when the file changes: bytes of every link by job (default: the jobs that the
+    /// store keeps)
+    #[arg(long, value_name = "FILE", help_heading = "Counters")]
+    jobs: Option<PathBuf>,
+    /// Traffic of a job as a run of it was recorded, for the bytes by job (may be given several times)
+    #[arg(long, value_name = "JOB=RECORD", help_heading = "Counters")]
+    recorded: Vec<String>,
+}
+
+impl LiveJobArgs {
+    /// Refuses the options where they have no effect.
+    pub fn none(&self, expected: &str) -> Result<()> {
+        let given = self.jobs.is_some() || !self.recorded.is_empty();
+        (!given)
+            .then_some(())
+            .context(format!("--jobs, --recorded: expected {expected} as well"))
+    }
+
+    /// Opens the list.
+    pub fn open(&self, sources: &[PathBuf], machine: &Machine) -> Result<Option<Attributor>> {
+        let Some(list) = JobList::find(self.jobs.as_ref(), sources) else {
+            return self.none("a list of jobs").map(|()| None);
+        };
+        let recorded = self.recorded.clone();
+        Ok(Some(Attributor::open(list, recorded, &machine.fabric)?))
+    }
+}
+
+/// What bytes by job need.
+pub const NO_JOBS: &str = "found no list of jobs, expected --jobs FILE, or the store of a collector that was given --jobs";
 
 /// The launch command of a job.
 #[derive(Args, Clone, Debug)]
@@ -164,20 +211,8 @@ pub struct JobArgs {
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     pub jobs: Option<PathBuf>,
     /// Jobs that ran at a time in Unix seconds, in place of those that run
-    #[arg(long, value_name = "TIME", requires = "jobs")]
+    #[arg(long, value_name = "TIME")]
     pub jobs_at: Option<f64>,
-}
-
-impl JobArgs {
-    /// Reads the jobs; hosts that are no node of the fabric are counted in a remark.
-    pub fn read(&self, fabric: &Fabric, out: &mut Output) -> Result<Option<Jobs>> {
-        let Some(file) = &self.jobs else {
-            return Ok(None);
-        };
-        let jobs = read_jobs(file, fabric, self.jobs_at)?;
-        jobs.notes(file).iter().for_each(|note| out.talk(note));
-        Ok(Some(jobs))
-    }
 }
 
 /// Properties of counters that their source lacks, and how a collector is reached.

@@ -107,6 +107,7 @@ fn counter(take: &mut Take<'_>, ports: usize) -> Result<Counter, Refusal> {
             sticky: flags & STICKY != 0,
             most_per_second: (!most.is_nan()).then_some(most),
             nominal_per_second: None,
+            rate: false,
         },
     })
 }

@@ -310,6 +310,13 @@ impl Attribution {
         nodes.iter().map(flow).collect()
     }
 
+    /// Jobs with the bytes that their nodes sent.
+    pub fn sent(&self) -> impl Iterator<Item = (&str, f64)> {
+        let sent = |flows: &Vec<Flow>| flows.iter().map(|f| f.sent).sum::<f64>();
+        let ids = self.ids.iter().map(String::as_str);
+        ids.zip(self.flows.iter().map(sent))
+    }
+
     /// Factor of a job's pair.
     fn factor(&self, job: usize, pair: usize) -> f64 {
         let of_job = self.factors.get(job);

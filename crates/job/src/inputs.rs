@@ -16,6 +16,8 @@ pub struct LinkReading {
     pub state: LinkState,
     /// The source.
     pub source: String,
+    /// Time of the reading in Unix seconds, if the source has a clock.
+    pub time_seconds: Option<f64>,
     /// Rows of the source that named a link of the fabric.
     pub matched: usize,
     /// Rows that named no link of the fabric.
@@ -31,6 +33,7 @@ impl LinkReading {
     pub fn of_state(source: impl Into<String>, state: LinkState) -> Self {
         Self {
             source: source.into(),
+            time_seconds: None,
             matched: state.coverage.iter().filter(|&&c| c > 0.0).count(),
             unmatched: 0,
             left_out: LeftOut::default(),
@@ -72,6 +75,7 @@ pub fn reading(
     }
     Ok(LinkReading {
         source: counted.source.clone(),
+        time_seconds: counted.time_seconds,
         matched: counted.matched,
         unmatched: counted.unmatched,
         left_out: counted.left_out.clone(),

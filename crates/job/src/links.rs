@@ -312,6 +312,7 @@ pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
     let reading = LinkReading {
         state: LinkState::of_increase(fabric, increase),
         source: increase.source.clone(),
+        time_seconds: increase.time_seconds,
         matched: increase.matched,
         unmatched: increase.unmatched,
         left_out: increase.left_out.clone(),

@@ -37,7 +37,10 @@ pub mod text;
 pub mod trace;
 pub mod traffic;
 
-pub use counters::{CounterOptions, Jobs, read_counter_series, read_counters, read_jobs};
+pub use counters::{
+    CounterOptions, Jobs, KEPT_JOBS, Listed, kept_jobs, list_jobs, read_counter_series,
+    read_counters, read_jobs,
+};
 pub use error::{ObserveError, system_class};
 pub use fabric::{Machine, MachineFiles, PLAIN, has_open_hosts, is_numbered, read_machine};
 pub use placement::{

@@ -1,6 +1,7 @@
 //! Requests to a running oracle and their answers, each computed from one snapshot.
 
 use crate::http::{self, Needs, Request};
+use crate::jobs::Attributor;
 use crate::ledger::Ledger;
 use crate::source::{Fresh, Sink};
 use hopbyte_collect::export::openmetrics;
@@ -10,7 +11,6 @@ use hopbyte_job::costs::{Asked, Pair};
 use hopbyte_observe::oracle::{Ask, COLUMNS, MOST_PAIRS, Place, SCHEMA, State};
 use hopbyte_oracle::{Aggregate, Metric, Over, View};
 use serde::{Serialize, Serializer};
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The machine that is served, with its current view.
@@ -169,7 +169,7 @@ impl<'a> Desk<'a> {
 
     /// Counts bytes by the jobs of a list too, if [`Desk::attribute`] runs.
     #[must_use]
-    pub fn with_jobs(mut self, jobs: Option<PathBuf>) -> Self {
+    pub fn with_jobs(mut self, jobs: Option<Attributor>) -> Self {
         self.ledger = Ledger::new(self.machine, jobs);
         self
     }

@@ -1,14 +1,12 @@
 //! Jobs beside the readings: their bytes on every link, attributed on a thread of its own.
 
-use hopbyte_fabric::{Fabric, LinkId, LinkState};
+use hopbyte_fabric::{Fabric, Increase, LinkId, LinkState};
 use hopbyte_job::attribution::{Attribution, ByJob, Recorded};
-use hopbyte_job::{JobError, Machine, Stamp, stamp, told};
-use hopbyte_observe::{Jobs, read_jobs};
+use hopbyte_job::{JobError, JobList, Jobs, Machine, Stamp, told, unix};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Pause between attributions: at least this long, and this many times the duration of the last one.
 const PAUSE: (Duration, u32) = (Duration::from_secs(1), 20);
@@ -17,37 +15,97 @@ const MOST_LINKS: usize = 300;
 
 /// A list of jobs and the readings that are not attributed yet.
 pub struct Attributor {
-    path: PathBuf,
-    pending: Mutex<Option<LinkState>>,
+    list: JobList,
+    /// Traffic of jobs, `JOB=RECORD`.
+    recorded: Vec<String>,
+    pending: Mutex<Option<Reading>>,
     news: Condvar,
+}
+
+/// Bytes of the links, and the time up to which they are counted.
+#[derive(Clone)]
+struct Reading {
+    state: LinkState,
+    time_seconds: f64,
 }
 
 /// The list of jobs, read again when it changes.
 struct JobFile<'a> {
-    path: &'a PathBuf,
+    source: &'a Attributor,
     stamp: Option<Stamp>,
     jobs: Jobs,
+    recorded: Recorded,
     failure: String,
 }
 
 impl Attributor {
-    /// Jobs of a file as `read_jobs` takes it.
-    pub fn new(path: PathBuf) -> Self {
-        Self {
-            path,
+    /// Jobs of a list, with the recorded traffic of some (`JOB=RECORD`).
+    ///
+    /// # Errors
+    /// The list or a record of a listed job cannot be read.
+    pub fn open(list: JobList, recorded: Vec<String>, fabric: &Fabric) -> Result<Self, JobError> {
+        let attributor = Self {
+            list,
+            recorded,
             pending: Mutex::default(),
             news: Condvar::new(),
-        }
+        };
+        attributor.read(fabric, None, unix(SystemTime::now()))?;
+        Ok(attributor)
     }
 
-    fn pending(&self) -> MutexGuard<'_, Option<LinkState>> {
+    /// The jobs of a time.
+    fn read(
+        &self,
+        fabric: &Fabric,
+        past: Option<f64>,
+        now: f64,
+    ) -> Result<(Jobs, Recorded), JobError> {
+        let jobs = self.list.read(fabric, past, now)?;
+        let recorded = Recorded::of_listed(&self.recorded, &jobs, fabric)?;
+        Ok((jobs, recorded))
+    }
+
+    /// The jobs on the links of a past reading.
+    ///
+    /// # Errors
+    /// The list has no jobs of that time, or cannot be read.
+    pub fn past(
+        &self,
+        machine: &Machine,
+        state: &LinkState,
+        time_seconds: f64,
+    ) -> Result<Shown, JobError> {
+        let (fabric, routing) = (&machine.fabric, &machine.routing);
+        let (jobs, recorded) = self.read(fabric, Some(time_seconds), time_seconds)?;
+        let all = Attribution::of(fabric, routing, state, &jobs, recorded);
+        Ok(Shown::new(fabric, state, &jobs, all))
+    }
+
+    /// Bytes by job of a tick, of the jobs that run then; `None` if the list cannot be read, which `talk` hears of.
+    pub fn now(
+        &self,
+        machine: &Machine,
+        tick: &Increase,
+        mut talk: impl FnMut(String),
+    ) -> Option<Attribution> {
+        let (fabric, routing) = (&machine.fabric, &machine.routing);
+        let state = LinkState::of_increase(fabric, tick);
+        let read = self.read(fabric, None, tick.time_seconds.unwrap_or(0.0));
+        let (jobs, recorded) = read.map_err(|error| talk(told(&error))).ok()?;
+        Some(Attribution::of(fabric, routing, &state, &jobs, recorded))
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Option<Reading>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the bytes of a reading to those that wait.
-    pub fn take(&self, state: &LinkState) {
+    pub fn take(&self, state: &LinkState, time_seconds: f64) {
         match &mut *self.pending() {
-            Some(sum) => {
+            Some(reading) => {
+                reading.time_seconds = time_seconds;
+                let sum = &mut reading.state;
                 for link in (0..state.coverage.len()).map(LinkId::of) {
                     let (more, before) = (&state.received_bytes, &mut sum.received_bytes);
                     if let Some(more) = more.get(link) {
@@ -55,7 +113,12 @@ impl Attributor {
                     }
                 }
             }
-            none => *none = Some(state.clone()),
+            none => {
+                *none = Some(Reading {
+                    state: state.clone(),
+                    time_seconds,
+                });
+            }
         }
         self.news.notify_all();
     }
@@ -69,27 +132,32 @@ impl Attributor {
         mut each: impl FnMut(&LinkState, &Jobs, Attribution),
     ) {
         let mut file = JobFile {
-            path: &self.path,
+            source: self,
             stamp: None,
             jobs: Jobs::default(),
+            recorded: Recorded::default(),
             failure: String::new(),
         };
         loop {
-            let state = self.next();
+            let Reading {
+                state,
+                time_seconds,
+            } = self.next();
             let start = Instant::now();
-            file.look(&machine.fabric, talk);
+            file.look(&machine.fabric, time_seconds, talk);
             let (fabric, routing) = (&machine.fabric, &machine.routing);
-            let all = Attribution::of(fabric, routing, &state, &file.jobs, Recorded::default());
+            let recorded = file.recorded.clone();
+            let all = Attribution::of(fabric, routing, &state, &file.jobs, recorded);
             each(&state, &file.jobs, all);
             std::thread::sleep(PAUSE.0.max(start.elapsed() * PAUSE.1));
         }
     }
 
-    fn next(&self) -> LinkState {
+    fn next(&self) -> Reading {
         let mut pending = self.pending();
         loop {
-            if let Some(state) = pending.take() {
-                return state;
+            if let Some(reading) = pending.take() {
+                return reading;
             }
             pending = self
                 .news
@@ -100,20 +168,21 @@ impl Attributor {
 }
 
 impl JobFile<'_> {
-    fn look(&mut self, fabric: &Fabric, talk: &dyn Fn(&str)) {
-        let stamp = stamp(self.path);
+    fn look(&mut self, fabric: &Fabric, now: f64, talk: &dyn Fn(&str)) {
+        let stamp = self.source.list.stamp();
         if stamp.is_some() && stamp == self.stamp {
             return;
         }
-        match read_jobs(self.path, fabric, None) {
-            Ok(jobs) => {
-                jobs.notes(self.path).iter().for_each(|note| talk(note));
-                self.jobs = jobs;
+        match self.source.read(fabric, None, now) {
+            Ok((jobs, recorded)) => {
+                let notes = self.source.list.notes(&jobs);
+                notes.iter().for_each(|note| talk(note));
+                (self.jobs, self.recorded) = (jobs, recorded);
                 self.stamp = stamp;
                 self.failure.clear();
             }
             Err(error) => {
-                let failure = told(&JobError::from(error));
+                let failure = told(&error);
                 if self.failure != failure {
                     talk(&failure);
                     self.failure = failure;

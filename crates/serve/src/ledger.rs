@@ -4,12 +4,11 @@ use crate::jobs::Attributor;
 use crate::source::Fresh;
 use hopbyte_collect::export::openmetrics::head;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
-use hopbyte_job::Machine;
 use hopbyte_job::attribution::Attribution;
+use hopbyte_job::{Machine, unix};
 use hopbyte_observe::Jobs;
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -111,13 +110,13 @@ struct ByJob {
 }
 
 impl<'a> Ledger<'a> {
-    /// No readings yet; `jobs` is a file as `read_jobs` takes it, for bytes by job.
-    pub fn new(machine: &'a Machine, jobs: Option<PathBuf>) -> Self {
+    /// No readings yet; `jobs` is a list of jobs, for bytes by job.
+    pub fn new(machine: &'a Machine, jobs: Option<Attributor>) -> Self {
         let links = machine.fabric.links().len();
         Self {
             machine,
             labels: OnceLock::new(),
-            jobs: jobs.map(Attributor::new),
+            jobs,
             kept: Mutex::new(Kept {
                 since: SystemTime::now()
                     .duration_since(UNIX_EPOCH)
@@ -153,7 +152,8 @@ impl<'a> Ledger<'a> {
         }
         drop(kept);
         if let Some(jobs) = &self.jobs {
-            jobs.take(&fresh.state);
+            let now = || unix(SystemTime::now());
+            jobs.take(&fresh.state, fresh.time_seconds.unwrap_or_else(now));
         }
     }
 

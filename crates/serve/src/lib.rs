@@ -33,7 +33,7 @@ pub mod door;
 mod error;
 pub mod export;
 pub mod http;
-mod jobs;
+pub mod jobs;
 mod ledger;
 pub mod page;
 pub mod past;

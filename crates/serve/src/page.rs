@@ -16,7 +16,7 @@ use hopbyte_view::report::section::{bars, legend};
 use hopbyte_view::report::view::View;
 use hopbyte_view::report::{ReportInput, data, page, readings, words};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -30,8 +30,12 @@ pub struct Live {
     command: String,
     /// The source of the readings.
     source: String,
+    /// The folder of the store, of which past ticks can be read again.
+    store: Option<PathBuf>,
     now: Mutex<Now>,
     jobs: Option<Attributor>,
+    /// The jobs of the past reading that was asked for last.
+    past_jobs: Mutex<Option<(f64, Arc<ShownJobs>)>>,
 }
 
 /// The readings so far.
@@ -99,15 +103,17 @@ impl Live {
         source: Source,
         title: String,
         command: String,
-        jobs: Option<PathBuf>,
+        jobs: Option<Attributor>,
     ) -> Result<Arc<Self>> {
         let live = Arc::new(Self {
             machine,
             title,
             command,
             source: source.words(),
+            store: source.store().map(Path::to_owned),
             now: Mutex::default(),
-            jobs: jobs.map(Attributor::new),
+            jobs,
+            past_jobs: Mutex::default(),
         });
         let attributing = live.clone();
         std::thread::spawn(move || attributing.attribute());
@@ -165,7 +171,7 @@ impl Live {
             "" => self.page(),
             "state" => self.news(request),
             "link" => self.link(request),
-            "jobs" => self.listed(),
+            "jobs" => self.listed(request),
             _ => Answer::words(404, "no such page"),
         })
     }
@@ -234,20 +240,46 @@ impl Live {
         let Some(link) = link.filter(known).map(LinkId) else {
             return Answer::words(404, "no such link");
         };
-        let now = self.now();
-        let (series, jobs) = (now.past.of_link(link), now.jobs.clone());
-        drop(now);
+        let series = self.now().past.of_link(link);
+        let jobs = self.jobs_at(request).ok().flatten();
         let by_job = jobs.map(|jobs| jobs.of_link(link));
         json(&Selected { series, by_job })
     }
 
     /// All jobs with their nodes and links.
-    fn listed(&self) -> Answer {
-        let jobs = self.now().jobs.clone();
-        match jobs {
-            Some(jobs) => json(&jobs.list()),
-            None => Answer::words(404, "no list of jobs, or no reading yet"),
+    fn listed(&self, request: &Request) -> Answer {
+        match self.jobs_at(request) {
+            Ok(Some(jobs)) => json(&jobs.list()),
+            Ok(None) => Answer::words(404, "no list of jobs, or no reading yet"),
+            Err(error) => Answer::words(404, &error.to_string()),
         }
+    }
+
+    /// The jobs on the latest reading, or `at` the time of an earlier one of a store.
+    fn jobs_at(&self, request: &Request) -> Result<Option<Arc<ShownJobs>>> {
+        let at: Option<f64> = request.value("at").and_then(|s| s.parse().ok());
+        let (Some(jobs), Some(at)) = (&self.jobs, at) else {
+            return Ok(self.now().jobs.clone());
+        };
+        let Some(folder) = &self.store else {
+            let found = "an earlier reading of files or of a collector";
+            let expected = "a store, whose earlier ticks can be read again";
+            return Err(InputError::new("jobs", found, expected).into());
+        };
+        let mut kept = self
+            .past_jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((time, shown)) = &*kept
+            && *time == at
+        {
+            return Ok(Some(shown.clone()));
+        }
+        let reading = Source::tick(folder, at, &self.machine.fabric)?;
+        let time = reading.time_seconds.unwrap_or(at);
+        let shown = Arc::new(jobs.past(&self.machine, &reading.state, time)?);
+        *kept = Some((at, shown.clone()));
+        Ok(Some(shown))
     }
 
     fn input(&self, moment: Option<&Moment>) -> ReportInput<'_> {
@@ -275,7 +307,7 @@ impl Sink for Live {
         let state = &fresh.state;
         let time = fresh.time_seconds;
         if let Some(jobs) = &self.jobs {
-            jobs.take(state);
+            jobs.take(state, time.unwrap_or_else(|| unix(SystemTime::now())));
         }
         let mut moment = Moment::new(
             time.unwrap_or_else(|| unix(SystemTime::now())),

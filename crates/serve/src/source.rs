@@ -135,6 +135,28 @@ impl Source {
         })))
     }
 
+    /// The folder, if it is a store.
+    pub fn store(&self) -> Option<&Path> {
+        match self {
+            Self::Store(folder, _) => Some(folder),
+            _ => None,
+        }
+    }
+
+    /// The tick of a store at a time or before it.
+    ///
+    /// # Errors
+    /// As [`Source::latest`].
+    pub fn tick(folder: &Path, at: f64, fabric: &Fabric) -> Result<LinkReading> {
+        // Times of the page are rounded to microseconds.
+        let to_ns = Some((at * 1e9) as u64 + 1000);
+        let range = Range {
+            from_ns: None,
+            to_ns,
+        };
+        Self::Store(folder.to_owned(), range).latest(fabric)
+    }
+
     /// The latest reading of a collector or of the range of its store.
     ///
     /// # Errors
@@ -194,6 +216,7 @@ impl Source {
         notes.extend(left_out.sentences().map(|words| format!("{name}: {words}")));
         Ok(LinkReading {
             source: name,
+            time_seconds: increase.time_seconds,
             matched: increase.matched,
             unmatched: increase.unmatched,
             left_out,

@@ -16,7 +16,7 @@ pub struct BlameArgs {
 
 /// Prints the causes; exit code 1 if there are any.
 pub fn run(args: &BlameArgs, out: &mut Output) -> Result<Answer> {
-    let (machine, reading, jobs) = args.load.read(out)?;
+    let (machine, reading, jobs) = args.load.read(true, out)?;
     let fabric = &machine.fabric;
     let state = &reading.state;
     let jobs = jobs.map(|jobs| args.load.attribution(&machine, &reading, &jobs));

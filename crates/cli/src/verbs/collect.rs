@@ -7,6 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use hopbyte_collect::bus::{Shard, Url, block, check_cluster};
 use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{BusSetup, Server, Setup, Told};
+use hopbyte_collect::store::jobs::follow_jobs;
 use hopbyte_collect::store::{Keeping, Store};
 use hopbyte_collect::tick::TickLine;
 use hopbyte_collect::tls::Trust;
@@ -97,6 +98,9 @@ pub struct CollectArgs {
     /// Store everything in this folder; reports are acknowledged once stored
     #[arg(long, value_name = "FOLDER", help_heading = "Store")]
     store: Option<PathBuf>,
+    /// Keep the jobs over time in the store: a list of Slurm, PBS or Flux, or a CSV `job,node`, read again when it changes
+    #[arg(long, value_name = "FILE", requires = "store", help_heading = "Store")]
+    jobs: Option<PathBuf>,
     /// Delete a segment when this many days were recorded after it (default: never)
     #[arg(
         long,
@@ -196,6 +200,9 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
         Store::open(folder, keeping).with_context(|| format!("store {}", folder.display()))
     };
     let store = args.store.as_ref().map(open).transpose()?;
+    if let (Some(list), Some(folder)) = (&args.jobs, &args.store) {
+        follow_jobs(list, folder, args.retain.map(|days| days * 86_400))?;
+    }
     let mut server = Server::new(setup, store).map_err(|e| unavailable(&e))?;
     for address in server.addresses()? {
         out.talk(format!("listening on {address}"));

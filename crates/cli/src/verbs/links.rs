@@ -1,8 +1,8 @@
 //! `hopbyte links SOURCE --fabric F`: load of every link.
 
-use crate::args::{LoadArgs, one_of};
+use crate::args::{LoadArgs, NO_JOBS, one_of};
 use crate::output::{Answer, Output, count};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::{Fabric, LinkId};
 use hopbyte_job::LinkReading;
@@ -18,7 +18,7 @@ pub struct LinksArgs {
     #[command(flatten)]
     load: LoadArgs,
     /// Bytes of each link by job, from the bytes that the jobs' nodes sent and received and the routes between them
-    #[arg(long, requires = "jobs", help_heading = "Counters")]
+    #[arg(long, help_heading = "Counters")]
     by_job: bool,
     /// Sort key, worst first (default: links with errors, in turn with those of the highest load)
     #[arg(long, value_parser = by())]
@@ -38,7 +38,8 @@ fn by() -> impl TypedValueParser<Value = Metric> {
 
 /// Prints the table.
 pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
-    let (machine, reading, jobs) = args.load.read(out)?;
+    let (machine, reading, jobs) = args.load.read(args.by_job, out)?;
+    ensure!(!args.by_job || jobs.is_some(), "--by-job: {NO_JOBS}");
     let by_job = jobs.as_ref().filter(|_| args.by_job);
     let by_job = by_job.map(|jobs| args.load.attribution(&machine, &reading, jobs));
     let by_job = by_job.transpose()?;

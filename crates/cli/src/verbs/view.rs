@@ -1,12 +1,11 @@
 //! `hopbyte view SOURCE… --fabric F`: a page with the machine and the load of its links.
 
-use crate::args::{FabricOption, SourceArgs, TlsFiles};
+use crate::args::{FabricOption, LiveJobArgs, SourceArgs, TlsFiles};
 use crate::output::{Answer, Output};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;
 use hopbyte_job::Machine;
-use hopbyte_observe::read_jobs;
 use hopbyte_serve::http;
 use hopbyte_serve::page::Live;
 use hopbyte_view::draw::Signs;
@@ -61,10 +60,8 @@ pub struct ViewArgs {
     /// the last one is --at
     #[arg(long, value_name = "TIME", requires = "serve", help_heading = "Live")]
     from: Option<f64>,
-    /// Jobs and their nodes, read again when the file changes: the page lists them, shows their links, and the jobs of
-    /// a link
-    #[arg(long, value_name = "FILE", requires = "serve", help_heading = "Live")]
-    jobs: Option<PathBuf>,
+    #[command(flatten)]
+    jobs: LiveJobArgs,
     /// Certificate.
     #[command(flatten, next_help_heading = "Live")]
     tls: TlsFiles,
@@ -85,6 +82,7 @@ pub fn run(args: &ViewArgs, out: &mut Output) -> Result<Answer> {
     if let Some(port) = args.serve {
         return serve(args, machine, port, out);
     }
+    args.jobs.none("--serve, which follows them,")?;
     let mut input = ReportInput {
         title: args.title.clone(),
         fabric: &machine.fabric,
@@ -140,11 +138,9 @@ fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Resu
     let every = Duration::from_secs_f64(args.every);
     let source = args.counters.follow(&args.sources, args.from, every)?;
     let source = source.with_history();
-    if let Some(jobs) = &args.jobs {
-        read_jobs(jobs, &machine.fabric, None)?;
-    }
+    let jobs = args.jobs.open(&args.sources, &machine)?;
     let (title, command) = (args.title.clone(), out.command.clone());
-    let live = Live::begin(machine, source, title, command, args.jobs.clone())?;
+    let live = Live::begin(machine, source, title, command, jobs)?;
     let setup = http::Setup {
         identity: args.tls.identity()?,
         ..http::Setup::on((Ipv4Addr::LOCALHOST, port).into())

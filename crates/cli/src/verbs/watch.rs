@@ -1,13 +1,16 @@
 //! `hopbyte watch`: live view of the cluster in a terminal.
 
 use super::replay::open;
-use crate::args::{CollectorArgs, FabricOptions, read_machine};
+use crate::args::{CollectorArgs, FabricOptions, LiveJobArgs, NO_JOBS, read_machine};
 use crate::output::{Answer, Output};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::links::Links;
 use hopbyte_fabric::LinkState;
+use hopbyte_job::Machine;
+use hopbyte_serve::jobs::Attributor;
 use hopbyte_view::terminal::{LinksPage, PortsPage, Room, head};
+use std::path::PathBuf;
 
 /// Source and display.
 #[derive(clap::Args, Debug)]
@@ -27,6 +30,11 @@ pub struct WatchArgs {
     /// Further inputs of the machine.
     #[command(flatten)]
     beside: FabricOptions,
+    /// Bytes of each listed link by job, on a line below it
+    #[arg(long, requires = "fabric", help_heading = "Counters")]
+    by_job: bool,
+    #[command(flatten)]
+    jobs: LiveJobArgs,
     /// Limit of listed ports or links, the busiest first
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
@@ -35,13 +43,24 @@ pub struct WatchArgs {
     ticks: Option<u64>,
 }
 
+/// The list of jobs, if bytes by job are asked for.
+fn jobs(args: &WatchArgs, machine: Option<&Machine>) -> Result<Option<Attributor>> {
+    let Some(machine) = machine.filter(|_| args.by_job) else {
+        return args.jobs.none("--by-job").map(|()| None);
+    };
+    let jobs = args.jobs.open(&[PathBuf::from(&args.source)], machine)?;
+    jobs.map(Some).context(format!("--by-job: {NO_JOBS}"))
+}
+
 /// Shows tick after tick until the source ends.
 pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
     let machine = args
         .fabric
         .as_ref()
         .map(|f| read_machine(&args.beside.source(f), out));
-    let mut links = machine.transpose()?.map(|m| LinksPage::new(m.fabric));
+    let machine = machine.transpose()?;
+    let jobs = jobs(args, machine.as_ref())?;
+    let mut links = machine.as_ref().map(|m| LinksPage::new(m.fabric.clone()));
     let mut joined = Links::default();
     let mut stream = open(&args.source, &args.entry, args.speed, None, None)?;
     let mut flows = Flows::default();
@@ -60,13 +79,22 @@ pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
                 if let Some(text) = joined.mismatch() {
                     out.talk(format!("counters of another machine: {text}"));
                 }
-                joined
-                    .left_out()
-                    .sentences()
-                    .for_each(|words| out.talk(words));
+                for words in joined.left_out().sentences() {
+                    out.talk(words);
+                }
                 let snapshot = joined.close(page.fabric(), &closing, "");
-                let state = snapshot.map(|s| LinkState::of_increase(page.fabric(), &s));
-                head(&closing, cluster) + &page.text(state.as_ref(), args.top, room)
+                let state = (snapshot.as_ref()).map(|s| LinkState::of_increase(page.fabric(), s));
+                let known = machine.as_ref().zip(snapshot.as_ref()).zip(jobs.as_ref());
+                let by_job = known.and_then(|((m, s), jobs)| jobs.now(m, s, |t| out.talk(t)));
+                let faults = snapshot.map(|tick| page.take(&tick, by_job));
+                if out.json {
+                    for fault in faults.iter().flatten() {
+                        out.object(fault)?;
+                    }
+                    String::new()
+                } else {
+                    head(&closing, cluster) + &page.text(state.as_ref(), args.top, room)
+                }
             }
             None => head(&closing, cluster) + &ports.text(cluster, &flows, args.top, room),
         };
@@ -83,6 +111,10 @@ pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
         if left == 0 {
             break;
         }
+    }
+    if let Some(page) = links.filter(|_| out.json) {
+        let lasting = page.lasting();
+        lasting.iter().try_for_each(|fault| out.object(fault))?;
     }
     Ok(Answer::Yes)
 }

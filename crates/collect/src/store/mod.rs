@@ -5,6 +5,7 @@
 //! kept, and the original is moved aside ([`repair()`]). Segments are deleted by the ticks they hold ([`retain`]).
 
 pub mod disk;
+pub mod jobs;
 mod listing;
 mod log;
 mod reader;

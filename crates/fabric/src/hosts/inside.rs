@@ -30,6 +30,13 @@ pub(super) struct Seat {
 /// Represents "no place" and "no port" in a [`Seat`].
 pub(super) const NO: u16 = u16::MAX;
 
+/// A described host: its unit, and its number in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostId {
+    unit: u32,
+    host: u16,
+}
+
 /// The hosts of a fabric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inside {
@@ -129,6 +136,36 @@ impl Inside {
         let own = host(usize::from(seat.place));
         let before = (0..usize::from(seat.place)).filter(|&p| host(p) == own);
         Some(before.count() as u32)
+    }
+
+    /// The host of a name. All names are searched.
+    pub fn host_named(&self, name: &str) -> Option<HostId> {
+        let mut units = self.units().zip(0..);
+        units.find_map(|(spec, unit)| {
+            let host = spec.hosts.iter().position(|h| h == name)?;
+            Some(HostId {
+                unit,
+                host: host as u16,
+            })
+        })
+    }
+
+    /// Links of a kind that leave a place, by its number on its host, from 0.
+    pub fn links_of_place(&self, of: HostId, number: u16, link_kind: &str) -> Vec<LinkId> {
+        let Some(unit) = self.units.get(of.unit as usize) else {
+            return Vec::new();
+        };
+        let kind = &self.kinds[unit.spec.kind as usize].0;
+        let mut places = kind.places.iter().copied();
+        let own = places
+            .by_ref()
+            .filter(|&p| kind.host_of(p) == Some(of.host))
+            .nth(usize::from(number));
+        let links = kind.links.iter().zip(0..);
+        links
+            .filter(|(l, _)| Some(l.from) == own && l.kind == link_kind)
+            .map(|(_, at)| unit.link(at))
+            .collect()
     }
 
     /// Whether tasks can run on a node: ports that are no places take none.

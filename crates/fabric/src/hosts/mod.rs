@@ -10,7 +10,7 @@ mod kinds;
 mod legs;
 mod ways;
 
-pub use inside::{HostsSummary, Inside};
+pub use inside::{HostId, HostsSummary, Inside};
 pub use kinds::{DomainOf, HOST_KINDS, HostSpec, Join, Published, describe};
 pub use legs::{InnerLinks, Leg};
 

@@ -22,6 +22,24 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Traffic of the jobs that are listed now, of `JOB=RECORD`; a note names the others.
+    ///
+    /// # Errors
+    /// As [`Recorded::add`] for a job that is listed.
+    pub fn of_listed(given: &[String], jobs: &Jobs, fabric: &Fabric) -> Result<Self> {
+        let mut recorded = Self::default();
+        for given in given {
+            let id = given.split_once('=').map(|(id, _)| id);
+            if let Some(id) = id.filter(|id| !jobs.ids().iter().any(|known| known == id)) {
+                let note = format!("job {id}, of which a record was given, does not run then");
+                recorded.notes.push(note);
+            } else {
+                recorded.add(given, jobs, fabric)?;
+            }
+        }
+        Ok(recorded)
+    }
+
     /// Adds `JOB=RECORD`: the folder of a record with its placement. A run on other nodes, but as many, counts for those of
     /// the job in their order.
     ///

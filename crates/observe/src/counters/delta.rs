@@ -14,6 +14,8 @@ pub struct Behaviour {
     /// Rate per second at the link's nominal speed. The fabric's or the device's value may be wrong by up to
     /// `NOMINAL_ERROR`.
     pub nominal_per_second: Option<f64>,
+    /// The value is a rate per second; it becomes a total before readings are compared (`counters/rates.rs`).
+    pub rate: bool,
 }
 
 impl Behaviour {
@@ -27,6 +29,7 @@ impl Behaviour {
             sticky: false,
             most_per_second: None,
             nominal_per_second: None,
+            rate: false,
         }
     }
 
@@ -37,6 +40,7 @@ impl Behaviour {
             sticky: true,
             most_per_second: None,
             nominal_per_second: None,
+            rate: false,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::gemini;
 use super::join::{Mismatch, PortMap};
 use super::reading::{Layout, Port, Reading};
+use hopbyte_fabric::hosts::HostId;
 use hopbyte_fabric::{Fabric, LinkId, NodeId, Quantity, RouterId, Side};
 
 /// Location of a layout's device in the fabric.
@@ -10,6 +11,8 @@ use hopbyte_fabric::{Fabric, LinkId, NodeId, Quantity, RouterId, Side};
 pub(super) struct Place {
     router: Option<RouterId>,
     node: Option<NodeId>,
+    /// Number of its host among the described ones.
+    host: Option<HostId>,
 }
 
 impl Place {
@@ -21,7 +24,10 @@ impl Place {
                 .map(|n| fabric.node(n).router)
                 .or_else(|| fabric.router_named(&layout.node)),
         };
-        Self { router, node }
+        let has_gpus = layout.ports.iter().any(|p| matches!(p, Port::Gpu(_)));
+        let inside = fabric.inside().filter(|_| has_gpus);
+        let host = inside.and_then(|i| i.host_named(&layout.node));
+        Self { router, node, host }
     }
 }
 
@@ -104,6 +110,10 @@ impl Links {
             // The name of a switch with one node also finds the node.
             _ if is_unlisted(fabric, first, port) => Self::NONE,
             (Port::Named(_), _) => place.node.map_or(Self::NONE, at_host),
+            (Port::Gpu(number), _) => match &nvlinks(fabric, place, *number)[..] {
+                &[link] => Self::leaving(fabric, vec![link]),
+                _ => Self::NONE,
+            },
             _ => Self::NONE,
         }
     }
@@ -186,6 +196,25 @@ pub(super) fn mapped(first: &Reading, port: &Port, map: &PortMap) -> Option<Link
     }
     map.get(&(first.layout.node.clone(), port.to_string()))
         .copied()
+}
+
+/// NVLinks that leave a GPU; none if the fabric does not describe them.
+fn nvlinks(fabric: &Fabric, place: Place, gpu: u16) -> Vec<LinkId> {
+    let inside = fabric.inside().zip(place.host);
+    inside.map_or_else(Vec::new, |(inside, host)| {
+        inside.links_of_place(host, gpu, "NVLink")
+    })
+}
+
+/// The reason why the series of a GPU's NVLinks have no link.
+pub(super) fn without_nvlink(fabric: &Fabric, place: Place, port: &Port) -> Option<&'static str> {
+    let Port::Gpu(gpu) = *port else { return None };
+    Some(match nvlinks(fabric, place, gpu).len() {
+        0 => {
+            "NVLink series of a GPU whose NVLink the fabric does not have (--hosts describes the inside of hosts)"
+        }
+        _ => "NVLink series of a GPU with NVLinks to several others, of which it is the sum",
+    })
 }
 
 /// The links of an InfiniBand port: of a switch, or of a node's adapter.

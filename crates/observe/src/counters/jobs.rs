@@ -9,6 +9,11 @@ use std::path::Path;
 
 mod lists;
 
+pub use lists::Listed;
+
+/// File in the folder of a store with the jobs over time.
+pub const KEPT_JOBS: &str = "jobs.csv";
+
 /// Jobs by node. A node that jobs share has several.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Jobs {
@@ -159,6 +164,38 @@ pub fn jobs(text: &Text, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, Obser
             .into());
     }
     Ok(jobs)
+}
+
+/// The jobs of a list without their nodes in a fabric (all of [`read_jobs`] except DragonView's).
+pub fn list_jobs(path: &Path) -> Result<Vec<Listed>, ObserveError> {
+    let text = Text::read(path, Limits::TEXT)?;
+    lists::of(&text).unwrap_or_else(|| {
+        let first = text.lines().next().map_or_else(String::new, Line::text);
+        Err(text.error(first, "a list of jobs with their hosts").into())
+    })
+}
+
+/// The jobs that ran at a time, of the folder of a store that keeps them. A time without a job is no error, and a last line
+/// that is being written is left out.
+pub fn kept_jobs(folder: &Path, fabric: &Fabric, at: f64) -> Result<Jobs, ObserveError> {
+    let path = folder.join(KEPT_JOBS);
+    let text = Text::read(&path, Limits::TEXT)?;
+    let bytes = text.bytes();
+    let end = bytes
+        .iter()
+        .rposition(|&b| b == b'\n')
+        .map_or(0, |at| at + 1);
+    let text = Text::from_bytes(path.display().to_string(), &bytes[..end], Limits::TEXT)?;
+    let listed = lists::of(&text).transpose()?.unwrap_or_default();
+    let ran = |j: &Listed| j.start.is_some_and(|s| s <= at) && j.end.is_none_or(|e| at <= e);
+    let others = listed.iter().filter(|j| !ran(j)).count();
+    if others == listed.len() {
+        return Ok(Jobs {
+            others,
+            ..Jobs::default()
+        });
+    }
+    lists::place(&text, fabric, &listed, Some(at))
 }
 
 struct JobRow {

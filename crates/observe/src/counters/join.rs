@@ -5,7 +5,7 @@
 //! among a node's sources.
 
 use super::delta::increase;
-use super::ends::{Links, Place, is_unlisted, shares};
+use super::ends::{Links, Place, is_unlisted, shares, without_nvlink};
 use super::gemini;
 use super::reading::{Combine, Counter, Layout, Port, Reading};
 use super::speakers::{Class, Speakers};
@@ -259,8 +259,16 @@ impl SourceJoint {
             let value = |i: &u32| first.get(*i as usize);
             if links.departures.is_empty() && links.arrivals.is_empty() {
                 // A port without a link whose counters are all zero is not reported as left out.
-                let counted = counters.iter().any(|i| value(i).unwrap_or(0) != 0);
+                let is_gpu = matches!(port, Port::Gpu(_));
+                let counted = !is_gpu && counters.iter().any(|i| value(i).unwrap_or(0) != 0);
                 joint.unmatched += usize::from(counted);
+                if let Some(reason) = without_nvlink(fabric, place, port) {
+                    for &i in counters {
+                        let series = &layout.counters[i as usize].name;
+                        let name = format!("{} {port} {series}", layout.node);
+                        node.left_out.note(reason, name);
+                    }
+                }
                 if counted && is_unlisted(fabric, first, port) {
                     let name = format!("{} {port}", layout.node);
                     node.left_out.note(UNLISTED, name);

@@ -31,8 +31,10 @@ mod ldms_ls;
 mod link_lines;
 pub(crate) mod mads;
 pub(crate) mod names;
+mod nvlink;
 mod openmetrics;
 mod ports;
+pub(crate) mod rates;
 pub mod reading;
 mod registers;
 mod series;
@@ -43,7 +45,7 @@ pub mod values;
 
 pub use follow::Follow;
 pub use formats::{format, known_formats};
-pub use jobs::{Jobs, jobs, read_jobs};
+pub use jobs::{Jobs, KEPT_JOBS, Listed, jobs, kept_jobs, list_jobs, read_jobs};
 pub use series::{CHANGED, Counted, Series, series};
 
 use self::formats::{Format, Read};

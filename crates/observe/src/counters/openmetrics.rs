@@ -1,13 +1,14 @@
 //! OpenMetrics and Prometheus text from any exporter: metric families of links.
 //!
 //! Supported are node_exporter's `node_infiniband_*` and `node_network_*`, two exporters of whole InfiniBand fabrics
-//! ([`infiniband_exporters`]), and the `hopbyte_port_*` families of `hopbyte collect`. The node is the label `instance`, `hostname`, `host` or `node`, else the caller's. Values are
+//! ([`infiniband_exporters`]), NVLink series of dcgm-exporter ([`nvlink`]), and the `hopbyte_port_*` families of `hopbyte
+//! collect`. The node is the label `hostname`, `Hostname`, `host`, `node` or `instance`, else the caller's. Values are
 //! floating-point numbers and exact up to 2^53.
 
 use super::delta::Moment;
 use super::infiniband_exporters::{self, OfPort};
-use super::names;
 use super::reading::{Layout, Port, Reading};
+use super::{names, nvlink};
 use crate::text::{Line, Text, lossy};
 use hopbyte_fabric::{InputError, LeftOut, Quantity, Side};
 use std::collections::BTreeMap;
@@ -76,7 +77,7 @@ const OTHER: &str = "sample that belongs to no link";
 const CUT: &str = "error counter of a text without '# EOF', whose end may be missing";
 
 /// Labels that may name the node, the most specific first.
-const NODE_LABELS: [&str; 4] = ["hostname", "host", "node", "instance"];
+const NODE_LABELS: [&str; 5] = ["hostname", "Hostname", "host", "node", "instance"];
 
 /// Whether a line could be the first of such text.
 pub(super) fn is_line(line: &[u8]) -> bool {
@@ -86,7 +87,7 @@ pub(super) fn is_line(line: &[u8]) -> bool {
 fn is_sample(line: &[u8]) -> bool {
     let ours = std::iter::once(&"hopbyte_port_");
     let mut prefixes = EXPORTERS.iter().chain(ours);
-    prefixes.any(|p| line.starts_with(p.as_bytes()))
+    prefixes.any(|p| line.starts_with(p.as_bytes())) || nvlink::is_sample(line)
 }
 
 /// Whether a text ends with `# EOF`.
@@ -104,7 +105,8 @@ pub(super) fn wants_eof(text: &Text) -> bool {
             .and_then(|rest| rest.strip_suffix(b" counter"));
         content.starts_with(b"# UNIT ")
             || content.starts_with(b"hopbyte_port_")
-            || counter.is_some_and(|family| !family.ends_with(b"_total"))
+            // dcgm-exporter has names of its own in Prometheus text.
+            || counter.is_some_and(|f| !f.ends_with(b"_total") && !f.starts_with(b"DCGM_"))
     })
 }
 
@@ -156,8 +158,21 @@ pub(super) fn readings(
         let scrape = nodes.entry(name.clone()).or_insert_with(|| Scrape {
             layout: Layout::new(name, source),
             values: Vec::new(),
+            nvlink: nvlink::Found::default(),
             time_ns: None,
         });
+        if nvlink::is_sample(content) {
+            let label = |name: &str| sample.label(name);
+            let taken = scrape
+                .nvlink
+                .take(&sample.name, sample.value, label, left_out);
+            taken.map_err(|expected| {
+                let found = sample.value.to_string();
+                text.error(found, expected).at(line.number)
+            })?;
+            scrape.time_ns = scrape.time_ns.max(sample.time_ns);
+            continue;
+        }
         let before = scrape.values.len();
         if !scrape.take(text, line, &sample, of_port)? {
             left_out.note(OTHER, sample.name.as_str());
@@ -173,6 +188,10 @@ pub(super) fn readings(
                 left_out.note(CUT, sample.name.as_str());
             }
         }
+    }
+    for scrape in nodes.values_mut() {
+        let found = std::mem::take(&mut scrape.nvlink);
+        found.add(&mut scrape.layout, &mut scrape.values, left_out);
     }
     let scrapes = nodes.into_values().filter(|s| !s.values.is_empty());
     Ok(scrapes
@@ -190,6 +209,7 @@ pub(super) fn readings(
 struct Scrape {
     layout: Layout,
     values: Vec<Option<u64>>,
+    nvlink: nvlink::Found,
     time_ns: Option<u64>,
 }
 

@@ -29,6 +29,8 @@ pub enum Port {
     },
     /// A network interface or device by name (`eth0`, `cxi0`, `mlx5_0/1`).
     Named(String),
+    /// The NVLinks of a GPU, by its number on the host.
+    Gpu(u16),
 }
 
 impl fmt::Display for Port {
@@ -39,6 +41,7 @@ impl fmt::Display for Port {
             Self::Tile(tile) => write!(f, "l{}{}", tile / 8, tile % 8),
             Self::InfiniBand { guid, port } => write!(f, "0x{guid:016x}[{port}]"),
             Self::Named(name) => f.write_str(name),
+            Self::Gpu(number) => write!(f, "nvlink-gpu{number}"),
         }
     }
 }
@@ -54,6 +57,10 @@ impl Port {
         }
         if let [b'l', row @ b'0'..=b'5', column @ b'0'..=b'7'] = *text.as_bytes() {
             return Self::Tile(u16::from(row - b'0') * 8 + u16::from(column - b'0'));
+        }
+        let gpu = text.strip_prefix("nvlink-gpu");
+        if let Some(number) = gpu.and_then(|n| n.parse().ok()) {
+            return Self::Gpu(number);
         }
         let cabled = || {
             let (guid, port) = text
@@ -280,6 +287,8 @@ mod tests {
                 port: 36,
             },
             Port::Named("eth0".into()),
+            Port::Gpu(11),
+            Port::Named("nvlink-gpu".into()),
             Port::Named("l0".into()),
             Port::Named("0x12[3]".into()),
         ] {

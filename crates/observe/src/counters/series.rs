@@ -1,6 +1,7 @@
 //! Readings of many devices in time order: totals, or increases from reading to reading.
 
 use super::join::{Joint, Mismatch, PortMap, drop_dead_links};
+use super::rates;
 use super::reading::{Counter, Layout, Reading};
 use hopbyte_fabric::{Fabric, Increase, LeftOut, LinkCounts, LinkState, Totals};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -93,6 +94,8 @@ pub fn series(
     let mut devices = Devices::default();
     let mut increases = Vec::new();
     let mut open = HashSet::new();
+    let mut rates_left_out = LeftOut::default();
+    let readings = rates::totals(readings, &mut rates_left_out);
     for reading in in_time(readings) {
         let id = devices.id(&reading);
         if open.contains(&id) {
@@ -106,13 +109,16 @@ pub fn series(
     increases.extend(devices.increase(fabric, source, map)?);
     let left_out = devices.left_out(!increases.is_empty());
     let Some(last) = increases.last_mut() else {
-        return Ok(Series::Totals(devices.totals(fabric, source, map)?));
+        let mut totals = devices.totals(fabric, source, map)?;
+        totals.left_out.extend(&rates_left_out);
+        return Ok(Series::Totals(totals));
     };
+    last.left_out.extend(&rates_left_out);
     last.left_out.extend(&left_out);
     Ok(Series::Increases(increases))
 }
 
-fn in_time(mut readings: Vec<Reading>) -> Vec<Reading> {
+pub(super) fn in_time(mut readings: Vec<Reading>) -> Vec<Reading> {
     // With a monotonic clock, a wall clock that was set back does not change the order.
     if readings.iter().all(|r| r.moment.steady_ns.is_some()) {
         readings.sort_by_key(|r| r.moment.steady_ns);

@@ -5,6 +5,7 @@
 //! | of a router (direction, tile, host link), of an adapter (InfiniBand, `cxi0`, `mlx5_0/1`) | yes |
 //! | of an adapter, without a lane in service | unless another port of the node has the same link |
 //! | network interface (`eth0`, `ib0`, `hsn0`) | if the node has no router or adapter port: an adapter's counters include its interfaces, and other interfaces are not part of the fabric |
+//! | NVLinks of a GPU | yes, of links inside the host |
 //! | virtual interface ([`virtual_interface`]) | never: a physical interface carries its bytes, or none does |
 //!
 //! A port that the caller maps to a link is always used. The RDMA part of an Ethernet adapter (`eth2/rdma`) is an
@@ -22,6 +23,8 @@ pub(super) enum Class {
     Router,
     Adapter,
     Interface,
+    /// Of a link inside the host, beside which the others count as without it.
+    Inner,
 }
 
 /// Suffix of an interface's name for the RDMA traffic of its adapter.
@@ -41,12 +44,13 @@ impl Class {
             Port::Named(name) if name.ends_with(RDMA) => Self::Interface,
             Port::Named(name) if name.contains('/') || is_cassini(name) => Self::Adapter,
             Port::Named(_) => Self::Interface,
+            Port::Gpu(_) => Self::Inner,
         }
     }
 
     /// Whether several sources of a node with such ports share one link's traffic.
     pub(super) fn adds_up(self) -> bool {
-        self != Self::Router
+        matches!(self, Self::Adapter | Self::Interface)
     }
 }
 
@@ -160,7 +164,8 @@ impl Speakers {
         let own = |s: usize, port: &Port| mapped(firsts[s], port, map).is_some();
         let device = each().any(|(s, p, port)| {
             let facts = facts[s][p];
-            Class::of(port) != Class::Interface && facts.counts && !facts.dead && !own(s, port)
+            let is_device = matches!(Class::of(port), Class::Router | Class::Adapter);
+            is_device && facts.counts && !facts.dead && !own(s, port)
         });
         let mut refused: Vec<Vec<Option<&'static str>>> =
             facts.iter().map(|f| vec![None; f.len()]).collect();

@@ -363,3 +363,34 @@ fn a_tree_of_more_files_than_descriptors_is_read() {
         "{said}"
     );
 }
+
+/// The rate of a file that an agent reads becomes a total; after its writer stopped there is none.
+#[test]
+fn rates_of_a_file_are_added_up_while_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("dcgm.prom");
+    let line = "DCGM_FI_PROF_NVLINK_TX_BYTES{gpu=\"0\",Hostname=\"n1\"} 2000000000\n";
+    fs::write(&file, line).unwrap();
+    let places = Places {
+        files: vec![file.clone()],
+        live: true,
+        ..Places::captured(folder.path(), "n1")
+    };
+    let mut source = only(&places);
+    let first = source.sample().unwrap().clone();
+    let name = "DCGM_FI_PROF_NVLINK_TX_BYTES";
+    assert!(!first.layout.counters[0].behaviour.rate);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let second = source.sample().unwrap().clone();
+    let seconds = first.moment.seconds_to(second.moment).unwrap().unwrap();
+    let grown = value(&second, name).unwrap() - value(&first, name).unwrap();
+    assert!(
+        (grown as f64 - 2e9 * seconds).abs() < 2.0,
+        "{grown} in {seconds} s"
+    );
+    assert!(Arc::ptr_eq(&first.layout, &second.layout));
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(120);
+    let opened = fs::File::options().write(true).open(&file).unwrap();
+    opened.set_modified(old).unwrap();
+    assert_eq!(value(source.sample().unwrap(), name), None);
+}

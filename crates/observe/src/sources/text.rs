@@ -5,6 +5,7 @@ use super::places::{Clock, Places};
 use super::source::{Sample, Source, Unreadable};
 use crate::ObserveError;
 use crate::counters::newest;
+use crate::counters::rates;
 use crate::counters::reading::Reading;
 use crate::text::{self, Limits};
 use hopbyte_fabric::LeftOut;
@@ -12,9 +13,13 @@ use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Path of the metrics of Cray's gpcdr module.
 const METRICS: &str = "devices/virtual/gni/gpcdr0/metricsets/links/metrics";
+
+/// Time after the last write of a file for which its rates hold; exporters are asked every 15 or 30 seconds.
+const RATES_HOLD: Duration = Duration::from_secs(90);
 
 /// A file that is read from its beginning every time.
 #[derive(Debug)]
@@ -40,7 +45,8 @@ pub(super) fn open(places: &Places, path: &Path) -> Result<Source, ObserveError>
         clock: places.clock(),
     };
     let content = text.content()?;
-    let reading = text.read(&content)?;
+    let mut reading = text.read(&content)?;
+    rates::accumulate(None, &mut reading);
     Ok(Source {
         way: Box::new(text),
         reading,
@@ -66,6 +72,13 @@ impl Text {
         Ok(content)
     }
 
+    /// Whether its writer has stopped. Counters then stand still, but a rate would go on for ever.
+    fn is_old(&self) -> bool {
+        let about = self.file.as_ref().and_then(|f| f.metadata().ok());
+        let age = about.and_then(|m| m.modified().ok()?.elapsed().ok());
+        age.is_some_and(|age| age > RATES_HOLD)
+    }
+
     fn read(&self, content: &text::Text) -> Result<Reading, ObserveError> {
         let mut reading = newest(content, &self.node)?;
         // gpcdr has its own clock and repeats a sample within its lifetime: only that clock gives the time between
@@ -83,6 +96,10 @@ impl Sample for Text {
     fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
         let content = self.content().map_err(Unreadable::Content)?;
         let mut new = self.read(&content).map_err(Unreadable::Content)?;
+        if self.is_old() {
+            rates::lose(&mut new);
+        }
+        rates::accumulate(Some(reading), &mut new);
         // Equal layouts share one allocation, so that readers detect an unchanged layout by pointer.
         if new.layout == reading.layout {
             new.layout = reading.layout.clone();

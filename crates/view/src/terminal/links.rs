@@ -1,7 +1,9 @@
 //! The links of a machine as a page: load of each direction, and the worst links.
 
-use super::{HISTORY, Room, shortened, spark, widest};
-use hopbyte_fabric::{Fabric, LinkId, LinkState};
+use super::{HISTORY, Room, beside_links, fault_text, shortened, spark, widest};
+use hopbyte_fabric::{Fabric, Increase, LinkId, LinkState};
+use hopbyte_job::attribution::Attribution;
+use hopbyte_job::faults::{Change, Fault, Timeline};
 use hopbyte_job::links::worst_first;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -9,10 +11,16 @@ use std::fmt::Write as _;
 /// Characters of a full bar.
 const BAR: usize = 30;
 
+/// Faults that ended, and faults that last, of a page.
+const FAULTS: usize = 8;
+
 /// Links over the last ticks.
 pub struct LinksPage {
     fabric: Fabric,
     past: HashMap<LinkId, VecDeque<f64>>,
+    faults: Timeline,
+    /// Faults that ended, the newest last.
+    ended: VecDeque<Fault>,
 }
 
 /// Load of the links of one direction, or of one kind if there are no directions.
@@ -30,7 +38,24 @@ impl LinksPage {
         Self {
             fabric,
             past: HashMap::new(),
+            faults: Timeline::default(),
+            ended: VecDeque::new(),
         }
+    }
+
+    /// Takes a tick with the bytes by job, if they are known; returns the faults that began or ended.
+    pub fn take(&mut self, tick: &Increase, by_job: Option<Attribution>) -> Vec<Fault> {
+        let changes = self.faults.take(&self.fabric, tick, by_job);
+        let ended = changes.iter().filter(|f| f.change == Change::Ended);
+        self.ended.extend(ended.cloned());
+        let many = self.ended.len().saturating_sub(FAULTS);
+        self.ended.drain(..many);
+        changes
+    }
+
+    /// Faults that last, the oldest first.
+    pub fn lasting(&self) -> Vec<Fault> {
+        self.faults.lasting()
     }
 
     /// The machine.
@@ -38,7 +63,8 @@ impl LinksPage {
         &self.fabric
     }
 
-    /// Renders the page after a tick, with the worst `top` links. `None`: no link was read twice yet.
+    /// Renders the page after a tick, with the worst `top` links and their jobs, and the faults. `None`: no link was read
+    /// twice yet.
     pub fn text(&mut self, state: Option<&LinkState>, top: usize, room: Room) -> String {
         let Some(state) = state else {
             return "no link was read twice yet\n".to_owned();
@@ -55,7 +81,7 @@ impl LinksPage {
             }
         }
         self.past.retain(|_, h| h.iter().any(|v| !v.is_nan()));
-        self.bars(state) + &self.worst(state, top, room)
+        self.bars(state) + &self.worst(state, top, room) + &self.faults_text()
     }
 
     fn bars(&self, state: &LinkState) -> String {
@@ -94,7 +120,21 @@ impl LinksPage {
         text
     }
 
+    /// The last faults that ended, and those that last.
+    fn faults_text(&self) -> String {
+        let lasting = self.lasting();
+        let shown = lasting.iter().take(FAULTS).map(fault_text);
+        let lines = self.ended.iter().map(fault_text).chain(shown);
+        let mut text: String = lines.map(|line| line + "\n").collect();
+        if lasting.len() > FAULTS {
+            let _ = writeln!(text, "and {} more faults that last", lasting.len() - FAULTS);
+        }
+        text
+    }
+
     fn worst(&self, state: &LinkState, top: usize, room: Room) -> String {
+        let words = beside_links(self.faults.by_job(), None, &self.fabric, state);
+        let beside = words.as_ref().map(|(_, words)| words);
         // Without a kind to look for there is no error.
         let mut links = worst_first(None, None, &self.fabric, state).unwrap_or_default();
         links.retain(|l| state.coverage[l.index()] > 0.0);
@@ -130,6 +170,9 @@ impl LinksPage {
                     .map(|history| spark(history, ticks, Some(1.0)))
                     .unwrap_or_default(),
             );
+            if let Some(words) = beside.map(|text| text(link)).filter(|w| !w.is_empty()) {
+                let _ = writeln!(text, "{:<name$} {words}", "");
+            }
         }
         if links.len() > top {
             let _ = writeln!(text, "and {} more links", links.len() - top);

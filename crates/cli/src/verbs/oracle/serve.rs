@@ -1,6 +1,6 @@
 //! `hopbyte oracle serve`: follows the machine's counters and answers queries.
 
-use crate::args::{self, FabricOption, HttpClients, SourceArgs, TlsFiles};
+use crate::args::{self, FabricOption, HttpClients, LiveJobArgs, SourceArgs, TlsFiles};
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_fabric::InputError;
@@ -8,7 +8,6 @@ use hopbyte_job::{Machine, told};
 use hopbyte_lab::Lab;
 use hopbyte_observe::counters::join::PortMap;
 use hopbyte_observe::oracle::{LONGEST_LINE, MOST_PAIRS};
-use hopbyte_observe::read_jobs;
 use hopbyte_serve::desk::Desk;
 use hopbyte_serve::door::{Doors, unavailable};
 use hopbyte_serve::http::Server;
@@ -59,14 +58,8 @@ pub struct ServeArgs {
         help_heading = "Counters"
     )]
     speed: f64,
-    /// Jobs and their nodes, read again when the file changes: /metrics then has the bytes of every link by job
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "source",
-        help_heading = "Counters"
-    )]
-    jobs: Option<PathBuf>,
+    #[command(flatten)]
+    jobs: LiveJobArgs,
     /// Seconds between checks for changed counter files
     #[arg(
         long,
@@ -121,10 +114,12 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
     let server = Server::open(setup).map_err(|e| unavailable(&e))?;
     let mut server = server.takes(LONGEST_LINE + 8 * MOST_PAIRS);
     let listener = args.socket.as_deref().map(socket::bind).transpose()?;
-    if let Some(jobs) = &args.jobs {
-        read_jobs(jobs, &machine.fabric, None)?;
+    if matches!(source, Source::None) {
+        args.jobs.none("a source of counters")?;
     }
-    let desk = Desk::new(&machine, &source.words()).with_jobs(args.jobs.clone());
+    let folder: Vec<PathBuf> = source.store().map(Path::to_owned).into_iter().collect();
+    let jobs = args.jobs.open(&folder, &machine)?;
+    let desk = Desk::new(&machine, &source.words()).with_jobs(jobs);
     let (tell, followed) = mpsc::channel();
     let quiet = out.quiet;
     std::thread::scope(|scope| {

@@ -7,6 +7,7 @@ use crate::placement::host_list;
 use crate::text::{Text, lossy};
 use hopbyte_fabric::{Fabric, InputError};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 /// Maximum number of jobs in a list.
 const MOST: usize = 1 << 20;
@@ -16,13 +17,17 @@ const EXPECTED: &str =
 
 /// A job as its batch system lists it.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Listed {
-    id: String,
-    hosts: String,
-    running: bool,
-    /// Start and end in Unix seconds, if they are known.
-    start: Option<f64>,
-    end: Option<f64>,
+pub struct Listed {
+    /// Its name.
+    pub id: String,
+    /// Its hosts, as `n[001-004,7]`.
+    pub hosts: String,
+    /// Whether it runs, of a table always.
+    pub running: bool,
+    /// Start in Unix seconds, if it is known.
+    pub start: Option<f64>,
+    /// End in Unix seconds, if it is known.
+    pub end: Option<f64>,
 }
 
 /// Reads a list; `at` selects the jobs that ran at a time in Unix seconds, else those that run. `None`: no such list.
@@ -31,9 +36,15 @@ pub(super) fn read(
     fabric: &Fabric,
     at: Option<f64>,
 ) -> Option<Result<Jobs, ObserveError>> {
+    let listed = of(text)?;
+    Some(listed.and_then(|listed| place(text, fabric, &listed, at)))
+}
+
+/// The jobs of a list without their nodes in a fabric. `None`: no such list.
+pub(super) fn of(text: &Text) -> Option<Result<Vec<Listed>, ObserveError>> {
     let content = lossy(text.bytes());
     let start = content.trim_start();
-    let listed = if start.starts_with('{') {
+    Some(if start.starts_with('{') {
         json(text, start)
     } else if start.starts_with("JobId=") {
         scontrol(text, start)
@@ -41,12 +52,11 @@ pub(super) fn read(
         qstat(text, start)
     } else {
         csv(text)?
-    };
-    Some(listed.and_then(|listed| place(text, fabric, &listed, at)))
+    })
 }
 
 /// The jobs of the time on the nodes of the fabric.
-fn place(
+pub(super) fn place(
     text: &Text,
     fabric: &Fabric,
     listed: &[Listed],
@@ -314,5 +324,24 @@ fn csv(text: &Text) -> Option<Result<Vec<Listed>, ObserveError>> {
         start: listed.start.or(Some(f64::NEG_INFINITY)),
         ..listed
     };
-    Some(lines.map(|l| row(l).map(open)).collect())
+    let all: Result<Vec<Listed>, ObserveError> = lines.map(|l| row(l).map(open)).collect();
+    Some(all.map(ended))
+}
+
+/// A row with an end is that of the row of the same job, hosts and start before it that had none yet.
+fn ended(rows: Vec<Listed>) -> Vec<Listed> {
+    let mut jobs: Vec<Listed> = Vec::with_capacity(rows.len());
+    let mut open: HashMap<(String, String, u64), usize> = HashMap::new();
+    for row in rows {
+        let start = row.start.unwrap_or(f64::NEG_INFINITY).to_bits();
+        let key = (row.id.clone(), row.hosts.clone(), start);
+        if row.end.is_none() {
+            open.insert(key, jobs.len());
+        } else if let Some(before) = open.remove(&key) {
+            jobs[before].end = row.end;
+            continue;
+        }
+        jobs.push(row);
+    }
+    jobs
 }

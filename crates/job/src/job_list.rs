@@ -1,0 +1,61 @@
+//! Jobs and their nodes at a time: a list of a batch system, or the jobs that a store keeps.
+
+use crate::error::Result;
+use crate::follow::{Stamp, stamp};
+use hopbyte_fabric::Fabric;
+use hopbyte_observe::{Jobs, KEPT_JOBS, kept_jobs, read_jobs};
+use std::path::{Path, PathBuf};
+
+/// Where jobs are listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobList {
+    /// A file as `read_jobs` takes it.
+    File(PathBuf),
+    /// The folder of a store that keeps them over time.
+    Kept(PathBuf),
+}
+
+impl JobList {
+    /// The given file, else the jobs that the store of the counters keeps.
+    pub fn find(file: Option<&PathBuf>, sources: &[PathBuf]) -> Option<Self> {
+        let kept = || match sources {
+            [folder] if folder.join(KEPT_JOBS).is_file() => Some(Self::Kept(folder.clone())),
+            _ => None,
+        };
+        file.cloned().map(Self::File).or_else(kept)
+    }
+
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Self::File(file) => file.clone(),
+            Self::Kept(folder) => folder.join(KEPT_JOBS),
+        }
+    }
+
+    /// Its present stamp.
+    pub fn stamp(&self) -> Option<Stamp> {
+        stamp(&self.path())
+    }
+
+    /// The jobs of a time in Unix seconds. A list of a file is that of the jobs that run, unless `past` is given.
+    ///
+    /// # Errors
+    /// No such list, or one of another machine.
+    pub fn read(&self, fabric: &Fabric, past: Option<f64>, now: f64) -> Result<Jobs> {
+        Ok(match self {
+            Self::File(file) => read_jobs(file, fabric, past)?,
+            Self::Kept(folder) => kept_jobs(folder, fabric, past.unwrap_or(now))?,
+        })
+    }
+
+    /// Unused parts. Jobs of other times are no remark on a list of all times.
+    pub fn notes(&self, jobs: &Jobs) -> Vec<String> {
+        let mut jobs = jobs.clone();
+        if matches!(self, Self::Kept(_)) {
+            jobs.others = 0;
+        }
+        let path: &Path = &self.path();
+        jobs.notes(path)
+    }
+}

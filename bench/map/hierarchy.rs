@@ -92,7 +92,7 @@ impl Hierarchy {
                     (at, next) = (next, next + 1);
                 }
                 parents[at as usize] = top;
-                if i as u32 % size == 0 {
+                if (i as u32).is_multiple_of(*size) {
                     above.push(top);
                 }
             }

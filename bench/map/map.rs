@@ -57,7 +57,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{{\"sum_gb\": {:.6}}}", sum / 1e9);
             Ok(())
         }
-        ["qap", file, trials] => qap::solve(file, trials.parse()?),
         ["export", problem, folder] => export::export(&instance(problem)?, Path::new(folder)),
         _ => Ok(()),
     }

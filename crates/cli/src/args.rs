@@ -1,7 +1,7 @@
 //! Options shared by several verbs.
 
 use crate::output::Output;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_apply::Launcher;
@@ -121,38 +121,23 @@ impl LoadArgs {
         reading: &LinkReading,
         jobs: &Jobs,
     ) -> Result<Attribution> {
-        let mut recorded = Recorded::default();
-        for given in &self.recorded {
-            recorded.add(given, jobs, &machine.fabric)?;
-        }
         let (fabric, routing) = (&machine.fabric, &machine.routing);
-        Ok(Attribution::of(
-            fabric,
-            routing,
-            &reading.state,
-            jobs,
-            recorded,
-        ))
+        let recorded = Recorded::of(&self.recorded, jobs, fabric)?;
+        let state = &reading.state;
+        Ok(Attribution::of(fabric, routing, state, jobs, recorded))
     }
 
     /// Reads all three and prints the readers' remarks. Without a list, jobs are those that the store kept, if `kept` asks
     /// for these.
-    pub fn read(
-        &self,
-        kept: bool,
-        out: &mut Output,
-    ) -> Result<(Machine, LinkReading, Option<Jobs>)> {
+    pub fn read(&self, kept: bool, out: &mut Output) -> Result<Load> {
         let machine = self.fabric.read(out)?;
         let reading = self.counters.read(&self.source, &machine.fabric)?;
         reading.notes.iter().for_each(|note| out.talk(note));
         let found = JobList::find(self.jobs.jobs.as_ref(), &self.source);
         let list = found.filter(|list| kept || matches!(list, JobList::File(_)));
-        let needed = !self.recorded.is_empty() || self.jobs.jobs_at.is_some();
-        ensure!(
-            list.is_some() || !needed,
-            "--recorded, --jobs-at: {NO_JOBS}"
-        );
         let Some(list) = list else {
+            let needed = !self.recorded.is_empty() || self.jobs.jobs_at.is_some();
+            ensure!(!needed, "--recorded, --jobs-at: {NO_JOBS}");
             return Ok((machine, reading, None));
         };
         let now = reading.time_seconds.unwrap_or(0.0);
@@ -161,6 +146,9 @@ impl LoadArgs {
         Ok((machine, reading, Some(jobs)))
     }
 }
+
+/// A machine, the state of its links, and jobs.
+type Load = (Machine, LinkReading, Option<Jobs>);
 
 /// Jobs of a live source.
 #[derive(Args, Clone, Debug, Default)]
@@ -178,9 +166,8 @@ impl LiveJobArgs {
     /// Refuses the options where they have no effect.
     pub fn none(&self, expected: &str) -> Result<()> {
         let given = self.jobs.is_some() || !self.recorded.is_empty();
-        (!given)
-            .then_some(())
-            .context(format!("--jobs, --recorded: expected {expected} as well"))
+        ensure!(!given, "--jobs, --recorded: expected {expected} as well");
+        Ok(())
     }
 
     /// Opens the list.

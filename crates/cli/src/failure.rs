@@ -75,10 +75,8 @@ fn suggest(error: &mut clap::Error, arguments: &[OsString]) {
     let verb = before.fold(&all, |verb, a| verb.find_subcommand(a).unwrap_or(verb));
     let near = similar(word, verb.get_subcommands().map(clap::Command::get_name));
     if !known && !near.is_empty() {
-        error.insert(
-            ContextKind::SuggestedSubcommand,
-            ContextValue::Strings(near),
-        );
+        let near = ContextValue::Strings(near);
+        error.insert(ContextKind::SuggestedSubcommand, near);
     }
 }
 

@@ -9,7 +9,7 @@ use hopbyte_job::predict::Ask;
 use hopbyte_job::probe::{analysis, explain, results};
 use hopbyte_job::scenario::{Changes, outcome};
 use hopbyte_job::verify::VerifyReport;
-use hopbyte_job::{Document, blame as causes, verify as verification};
+use hopbyte_job::{Document, Jobs, blame as causes, verify as verification};
 use hopbyte_observe::read_jobs;
 use hopbyte_view::terminal::{blame_text, model_text, predict_text, probe_text, verify_text};
 use pyo3::prelude::*;
@@ -166,16 +166,22 @@ pub fn blame(
     let (fabric, state) = (machine.fabric(), links.state());
     let jobs = jobs.map(|file| read_jobs(&file, fabric, jobs_at));
     let jobs = jobs.transpose().map_err(python)?;
-    let mut known = Recorded::default();
-    for given in &recorded {
-        let Some(jobs) = &jobs else {
-            return Err(HopbyteError::new_err(
-                "found recorded without jobs, expected both",
-            ));
-        };
-        known.add(given, jobs, fabric).map_err(python)?;
+    if jobs.is_none() && !recorded.is_empty() {
+        return Err(HopbyteError::new_err(
+            "found recorded without jobs, expected both",
+        ));
     }
-    let jobs = jobs.map(|jobs| Attribution::of(fabric, machine.routing(), state, &jobs, known));
+    let by_job = |jobs: Jobs| {
+        let known = Recorded::of(&recorded, &jobs, fabric).map_err(python)?;
+        Ok::<_, PyErr>(Attribution::of(
+            fabric,
+            machine.routing(),
+            state,
+            &jobs,
+            known,
+        ))
+    };
+    let jobs = jobs.map(by_job).transpose()?;
     let found = causes::blame(fabric, machine.routing(), state, jobs.as_ref()).map_err(python)?;
     let text = blame_text(&found, false);
     answer(&found, text, found.causes.is_empty())

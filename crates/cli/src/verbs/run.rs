@@ -43,10 +43,7 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     );
     launch.remarks.iter().for_each(|remark| out.talk(remark));
     if args.dry_run {
-        match out.json {
-            true => out.object(&launch.described())?,
-            false => out.line(launch.line())?,
-        }
+        out.answer(&launch.described(), |_, _| format!("{}\n", launch.line()))?;
         launch.discard();
         return Ok(Answer::Yes);
     }

@@ -54,11 +54,8 @@ fn jobs(args: &WatchArgs, machine: Option<&Machine>) -> Result<Option<Attributor
 
 /// Shows tick after tick until the source ends.
 pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
-    let machine = args
-        .fabric
-        .as_ref()
-        .map(|f| read_machine(&args.beside.source(f), out));
-    let machine = machine.transpose()?;
+    let fabric = args.fabric.as_ref().map(|f| args.beside.source(f));
+    let machine = fabric.map(|f| read_machine(&f, out)).transpose()?;
     let jobs = jobs(args, machine.as_ref())?;
     let mut links = machine.as_ref().map(|m| LinksPage::new(m.fabric.clone()));
     let mut joined = Links::default();
@@ -88,9 +85,7 @@ pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
                 let by_job = known.and_then(|((m, s), jobs)| jobs.now(m, s, |t| out.talk(t)));
                 let faults = snapshot.map(|tick| page.take(&tick, by_job));
                 if out.json {
-                    for fault in faults.iter().flatten() {
-                        out.object(fault)?;
-                    }
+                    faults.iter().flatten().try_for_each(|f| out.object(f))?;
                     String::new()
                 } else {
                     head(&closing, cluster) + &page.text(state.as_ref(), args.top, room)
@@ -113,8 +108,7 @@ pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
         }
     }
     if let Some(page) = links.filter(|_| out.json) {
-        let lasting = page.lasting();
-        lasting.iter().try_for_each(|fault| out.object(fault))?;
+        page.lasting().iter().try_for_each(|f| out.object(f))?;
     }
     Ok(Answer::Yes)
 }

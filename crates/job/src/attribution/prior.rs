@@ -22,6 +22,18 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Traffic of jobs, of `JOB=RECORD`.
+    ///
+    /// # Errors
+    /// As [`Recorded::add`].
+    pub fn of(given: &[String], jobs: &Jobs, fabric: &Fabric) -> Result<Self> {
+        let mut recorded = Self::default();
+        for given in given {
+            recorded.add(given, jobs, fabric)?;
+        }
+        Ok(recorded)
+    }
+
     /// Traffic of the jobs that are listed now, of `JOB=RECORD`; a note names the others.
     ///
     /// # Errors
@@ -45,7 +57,7 @@ impl Recorded {
     ///
     /// # Errors
     /// No such job or record; other numbers of nodes.
-    pub fn add(&mut self, given: &str, jobs: &Jobs, fabric: &Fabric) -> Result<()> {
+    pub(super) fn add(&mut self, given: &str, jobs: &Jobs, fabric: &Fabric) -> Result<()> {
         let Some((id, record)) = given.split_once('=') else {
             refuse!(
                 "--recorded: found '{given}', expected JOB=RECORD, the folder of hopbyte record"

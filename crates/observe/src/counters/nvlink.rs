@@ -57,10 +57,13 @@ enum Way {
     RateOfLinks,
 }
 
+/// Names and values of series, by number of the GPU, family and way.
+type Series = BTreeMap<(u16, usize, Way), Vec<(String, Option<u64>)>>;
+
 /// The NVLink series of a node while they are read.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    series: BTreeMap<(u16, usize, Way), Vec<(String, Option<u64>)>>,
+    series: Series,
 }
 
 impl Found {
@@ -145,11 +148,11 @@ impl Found {
 /// The family of a name without its prefix, and the number of the link in it.
 fn family(stem: &str) -> (String, Option<&str>) {
     let mut words: Vec<&str> = stem.split('_').collect();
-    let numbered = |w: &&str| {
+    let numbered = |w: &&str| -> bool {
         let digits = w.strip_prefix('L').unwrap_or_default();
         !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
     };
-    let link = words.iter().position(|w| numbered(&w)).map(|at| {
+    let link = words.iter().position(numbered).map(|at| {
         let word = words.remove(at);
         &word[1..]
     });

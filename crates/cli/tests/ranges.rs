@@ -520,7 +520,9 @@ fn an_interrupted_command_ends_and_leaves_no_half_of_a_file() {
     let mut child = Command::new("env")
         // A background shell, as in CI, makes its children ignore the signal.
         .args(["--default-signal=INT", env!("CARGO_BIN_EXE_hopbyte")])
+        // Pairs of a complete grid are counted at once.
         .args(["fabric", "pairs", "gemini:32x32x32"])
+        .args(["--down", "g0-0-0 X+"])
         .current_dir(folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -149,9 +149,12 @@ fn line(out: &mut String, (id, hosts): &Key, start: f64, end: Option<f64>) {
 
 /// Writes a file under another name and renames it.
 fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
-    let new = file.with_extension("csv.new");
-    fs::write(&new, content)?;
-    fs::rename(new, file)
+    let path = file.with_extension("csv.new");
+    let mut new = File::create(&path)?;
+    new.write_all(content)?;
+    // After a power cut the name may else be that of an empty file.
+    new.sync_all()?;
+    fs::rename(path, file)
 }
 
 fn seconds() -> f64 {

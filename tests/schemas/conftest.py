@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import socket
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -20,10 +21,24 @@ SKIPPED = re.compile(r"^(collect|agent|replay|record|oracle serve|generate|lab)\
 MORE = ["config", "run --dry-run -- true", "fabric specs", "fabric nodes torus:2x2",
         "map stencil:2x2:5 --fabric torus:2x2 --nodes all --trials 100 --emit json",
         "model reproduce D1 --figures figures", "view data/links.jsonl --fabric torus:4x4 --out page.html",
-        "fabric check torus:2x2 --each-link", "collect --listen 127.0.0.1:0 --expect n[1-3],login --ticks 1",
+        "fabric check torus:2x2 --each-link", "watch store --fabric torus:2x2:host=100 --speed 0",
+        "collect --listen 127.0.0.1:0 --expect n[1-3],login --ticks 1",
         "agent --root data/sysfs/before --name n1 --to 127.0.0.1:9 --ticks 1"]  # fmt: skip
 # Files of others, whose format is theirs.
 FOREIGN = ("jax.devices.json", "dlrover.json")
+
+
+def gather(folder: Path) -> None:
+    """A store of some ticks of a node whose adapter is slower than `torus:2x2:host=100` says."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    collect = [hopbyte_binary(), "collect", "--listen", address, "--store", "store", "--expect", "n0-0", "--ticks", "4"]
+    agent = [hopbyte_binary(), "agent", "--root", "data/sysfs/before", "--name", "n0-0", "--to", address, "--ticks", "8"]
+    begun = [subprocess.Popen(c, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for c in (collect, agent)]
+    assert begun[0].wait(60) == 0
+    begun[1].kill()
+    begun[1].wait()
 
 
 def commands(page: Path) -> list[str]:
@@ -59,7 +74,10 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Documents:
         folder = tmp_path_factory.mktemp(page.stem)
         for name in ("data", "scenarios"):
             (folder / name).symlink_to(ROOT / name)
-        lines = commands(page) + (MORE if page.name == "README.md" else [])
+        lines = commands(page)
+        if page.name == "README.md":
+            gather(folder)
+            lines += MORE
         for line in lines:
             words = [str(hopbyte_binary()), "--json", "--quiet", *shlex.split(line)]
             words = [w for i, w in enumerate(words) if w not in ("--json", "--quiet", "-q") or i < 3]

@@ -25,7 +25,7 @@ impl Recorded {
     /// Traffic of jobs, of `JOB=RECORD`.
     ///
     /// # Errors
-    /// As [`Recorded::add`].
+    /// Another form; an unknown job; no such record; other numbers of nodes.
     pub fn of(given: &[String], jobs: &Jobs, fabric: &Fabric) -> Result<Self> {
         let mut recorded = Self::default();
         for given in given {
@@ -37,7 +37,7 @@ impl Recorded {
     /// Traffic of the jobs that are listed now, of `JOB=RECORD`; a note names the others.
     ///
     /// # Errors
-    /// As [`Recorded::add`] for a job that is listed.
+    /// As [`Recorded::of`] for a job that is listed.
     pub fn of_listed(given: &[String], jobs: &Jobs, fabric: &Fabric) -> Result<Self> {
         let mut recorded = Self::default();
         for given in given {

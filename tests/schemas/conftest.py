@@ -33,9 +33,11 @@ def gather(folder: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    collect = [hopbyte_binary(), "collect", "--listen", address, "--store", "store", "--expect", "n0-0", "--ticks", "4"]
-    agent = [hopbyte_binary(), "agent", "--root", "data/sysfs/before", "--name", "n0-0", "--to", address, "--ticks", "8"]
-    begun = [subprocess.Popen(c, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for c in (collect, agent)]
+    program = hopbyte_binary()
+    collect = [program, "collect", "--listen", address, "--store", "store", "--expect", "n0-0", "--ticks", "4"]
+    agent = [program, "agent", "--root", "data/sysfs/before", "--name", "n0-0", "--to", address, "--ticks", "8"]
+    quiet = subprocess.DEVNULL
+    begun = [subprocess.Popen(command, cwd=folder, stdout=quiet, stderr=quiet) for command in (collect, agent)]
     assert begun[0].wait(60) == 0
     begun[1].kill()
     begun[1].wait()

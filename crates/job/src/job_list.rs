@@ -33,6 +33,11 @@ impl JobList {
         }
     }
 
+    /// Whether one content has the jobs of all times.
+    pub fn is_over_time(&self) -> bool {
+        matches!(self, Self::Kept(_))
+    }
+
     /// Its present stamp.
     pub fn stamp(&self) -> Option<Stamp> {
         stamp(&self.path())
@@ -52,7 +57,7 @@ impl JobList {
     /// Unused parts. Jobs of other times are no remark on a list of all times.
     pub fn notes(&self, jobs: &Jobs) -> Vec<String> {
         let mut jobs = jobs.clone();
-        if matches!(self, Self::Kept(_)) {
+        if self.is_over_time() {
             jobs.others = 0;
         }
         let path: &Path = &self.path();

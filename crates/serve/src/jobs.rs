@@ -170,13 +170,16 @@ impl Attributor {
 impl JobFile<'_> {
     fn look(&mut self, fabric: &Fabric, now: f64, talk: &dyn Fn(&str)) {
         let stamp = self.source.list.stamp();
-        if stamp.is_some() && stamp == self.stamp {
+        let is_known = stamp.is_some() && stamp == self.stamp;
+        if is_known && !self.source.list.is_over_time() {
             return;
         }
         match self.source.read(fabric, None, now) {
             Ok((jobs, recorded)) => {
-                let notes = self.source.list.notes(&jobs);
-                notes.iter().for_each(|note| talk(note));
+                if !is_known {
+                    let notes = self.source.list.notes(&jobs);
+                    notes.iter().for_each(|note| talk(note));
+                }
                 (self.jobs, self.recorded) = (jobs, recorded);
                 self.stamp = stamp;
                 self.failure.clear();

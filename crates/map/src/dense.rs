@@ -37,8 +37,9 @@ const SAME: f64 = 1e-6;
 /// average, and half of the slots are taken.
 pub(crate) fn is_dense(graph: &Graph, slots: usize) -> bool {
     let units = graph.units();
-    let edges: usize = (0..units as u32).map(|u| graph.edges(u).len()).sum();
-    slots <= MOST && units > 2 && 2 * units >= slots && 4 * edges >= units * units
+    // Edges are counted of small jobs only.
+    let edges = || -> usize { (0..units as u32).map(|u| graph.edges(u).len()).sum() };
+    slots <= MOST && units > 2 && 2 * units >= slots && 4 * edges() >= units * units
 }
 
 /// Searches from a slot for every unit; returns the best arrangement seen, the number of trials, and whether they ended
@@ -296,7 +297,7 @@ impl Dense {
             for (change, barred) in changes[row.clone()].iter().zip(&barred[row]) {
                 let (change, barred): (&Lanes, &Lanes) = (change, barred);
                 for l in 0..LANES {
-                    // Arithmetic instead of a branch: the second is large if the swap is barred, and below every change if not.
+                    // Arithmetic instead of a branch: the second is above every change if the swap is barred, else below.
                     let open = higher(change[l], (barred[l] - self.steps + 0.5) * FAR);
                     lanes.0[l] = lower(lanes.0[l], open);
                     lanes.1[l] = lower(lanes.1[l], change[l]);

@@ -39,6 +39,8 @@ pub struct LinkState {
     pub errors: Column,
     /// Lanes in service at the end of the window.
     pub lanes: Column,
+    /// Rate on which the link's ends agreed, in bytes per second, where one of them says so.
+    pub agreed: Column,
     /// Share of the source's quantities that were read for the link (0..1).
     pub coverage: Vec<f64>,
 }
@@ -62,6 +64,7 @@ impl LinkState {
             queued_bytes: Column::unknown(n),
             errors: Column::unknown(n),
             lanes: Column::unknown(n),
+            agreed: Column::unknown(n),
             coverage: vec![0.0; n],
         }
     }
@@ -90,14 +93,23 @@ impl LinkState {
     ) -> Self {
         use Quantity as Q;
         let mut state = Self::unknown(fabric);
-        let mut quantities: Vec<Q> = counts.quantities().filter(|q| !q.is_gauge()).collect();
+        let counters = counts.quantities().filter(|q| !q.is_gauge());
+        let mut quantities: Vec<Q> = counters
+            .map(|q| if q == Q::SentErrors { Q::Errors } else { q })
+            .collect();
+        quantities.dedup();
         if quantities.is_empty() {
             // A source of ratios alone, such as the release of Blue Waters' metrics.
             quantities = counts.quantities().filter(|q| q.is_ratio()).collect();
         }
         for link in fabric.link_ids() {
             let read = |quantity| counts.read(quantity, link);
-            let known = quantities.iter().filter(|&&q| read(q).is_ok()).count();
+            let errors = counts.errors(link);
+            let is_known = |q: Q| match q {
+                Q::Errors => errors.is_ok(),
+                other => read(other).is_ok(),
+            };
+            let known = quantities.iter().filter(|&&q| is_known(q)).count();
             state.coverage[link.index()] = known as f64 / quantities.len().max(1) as f64;
             // If both ends count, the receiving end is used: bytes that arrived did occupy the link.
             let first = |received: Q, sent: Q| {
@@ -138,8 +150,9 @@ impl LinkState {
                 .credit_stall_count
                 .put(link, read(Q::CreditStallCount));
             state.queued_bytes.put(link, read(Q::QueuedBytes));
-            state.errors.put(link, read(Q::Errors));
+            state.errors.put(link, errors);
             state.lanes.put(link, read(Q::Lanes));
+            state.agreed.put(link, read(Q::Capacity));
         }
         state
     }

@@ -33,8 +33,10 @@ pub enum Quantity {
     CreditStallBytes,
     /// Count of blocked departures, or ticks of unknown length.
     CreditStallCount,
-    /// Transmission errors, and dropped packets at either end.
+    /// Transmission errors and dropped packets. Both ends count their own: [`LinkCounts::errors`] is their sum.
     Errors,
+    /// Those that the sender counts.
+    SentErrors,
     /// Lanes in service.
     Lanes,
     /// Capacity negotiated by the device, bytes per second.
@@ -76,6 +78,14 @@ impl Quantity {
         matches!(self, Self::InputStallNs | Self::CreditStallNs)
     }
 
+    /// The quantity of a link that a counter at one of its ends has: errors are kept by end.
+    pub fn counted_at(self, side: Side) -> Self {
+        match (self, side) {
+            (Self::Errors, Side::Departures) => Self::SentErrors,
+            (other, _) => other,
+        }
+    }
+
     /// The end of the link with the counter.
     pub fn side(self) -> Side {
         match self {
@@ -85,6 +95,7 @@ impl Quantity {
             | Self::CreditStallBytes
             | Self::CreditStallCount
             | Self::CreditStallRatio
+            | Self::SentErrors
             | Self::QueuedBytes => Side::Departures,
             _ => Side::Arrivals,
         }
@@ -191,6 +202,15 @@ impl LinkCounts {
     pub fn read(&self, quantity: Quantity, link: LinkId) -> Result<f64, Missing> {
         let column = self.columns.get(&quantity);
         column.map_or(Err(Missing::Uncounted), |c| c.read(link))
+    }
+
+    /// Errors and drops at both ends of a link; those of one end if the other counts none.
+    pub fn errors(&self, link: LinkId) -> Result<f64, Missing> {
+        let ends = [Quantity::Errors, Quantity::SentErrors].map(|q| self.read(q, link));
+        match ends {
+            [Err(Missing::Uncounted), one] | [one, Err(Missing::Uncounted)] => one,
+            [received, sent] => Ok(received? + sent?),
+        }
     }
 
     /// Sets a value.

@@ -68,6 +68,7 @@ const PARTIAL: &str = "quantity of a link of which not every tile was read";
 const BOTH_WAYS: &str =
     "count of lanes is above the fabric's: both directions of the dimension may be counted there";
 const UNLISTED: &str = "port of a switch that no table of ports names (columns switch,port,peer; give it beside the counters)";
+const AT_LEAST: &str = "error counter without a value, or at its highest; the errors of its link are at least those given";
 const DOUBLE: &str = "another source of the node counts the same";
 
 /// Per quantity and link: the source that supplies it, and the class of its port.
@@ -108,14 +109,19 @@ impl Joint {
     pub fn file_totals(&self, readings: &[Option<&Reading>], totals: &mut Totals) {
         let value = |s: usize, i: usize| {
             let reading = readings[s]?;
-            let behaviour = reading.layout.counters[i].behaviour;
-            reading.get(i).map(|v| match behaviour {
-                // A total at the top of a counter that stays there is a lower bound, not a value.
-                b if b.sticky && v >= b.highest() => Err(Missing::Stuck),
+            let counter = &reading.layout.counters[i];
+            reading.get(i).map(|v| match counter.behaviour {
+                // A total at the top of a counter that stays there is a lower bound: enough for errors.
+                b if b.sticky && v >= b.highest() && counter.quantity != Quantity::Errors => {
+                    Err(Missing::Stuck)
+                }
                 _ => Ok(v as f64),
             })
         };
-        self.file(totals, value);
+        self.file(totals, value, |s| readings[s]);
+        for reading in readings.iter().flatten() {
+            note_highest(reading, totals);
+        }
         for (source, reading) in self.sources.iter().zip(readings) {
             let Some(reading) = reading else { continue };
             totals.time_seconds = latest(totals.time_seconds, reading);
@@ -144,21 +150,34 @@ impl Joint {
             into.matched += source.matched;
             into.unmatched += source.unmatched;
         }
-        self.file(into, |s, i| {
+        let value = |s: usize, i| {
             let (earlier, later) = pairs[s]?;
             self.sources[s].grown(earlier, later, i, seconds[s])
-        });
+        };
+        self.file(into, value, |s| pairs[s].map(|(_, later)| later));
     }
 
-    fn file(
+    /// `reading`: that of a source which names it.
+    fn file<'a>(
         &self,
         counts: &mut LinkCounts,
         value: impl Fn(usize, usize) -> Option<Result<f64, Missing>>,
+        reading: impl Fn(usize) -> Option<&'a Reading>,
     ) {
         let mut shared: BTreeMap<(Quantity, LinkId), Shared> = BTreeMap::new();
         for (s, source) in self.sources.iter().enumerate() {
             for slot in &source.slots {
                 let own = slot.value(&|i| value(s, i));
+                if slot.is_errors()
+                    && let (Some(Ok(_)), Some(reading)) = (own, reading(s))
+                {
+                    let open =
+                        |&&(i, _): &&(u32, f64)| !matches!(value(s, i as usize), Some(Ok(_)));
+                    for &(i, _) in slot.terms.iter().filter(open) {
+                        let name = counter_name(reading, i as usize);
+                        counts.left_out.note(AT_LEAST, name);
+                    }
+                }
                 if slot.sharers == 1 {
                     settle(counts, slot.quantity, slot.link, own);
                 } else {
@@ -171,6 +190,23 @@ impl Joint {
             settle(counts, quantity, link, whole.value());
         }
     }
+}
+
+/// Counters of errors at their highest value.
+fn note_highest(reading: &Reading, totals: &mut Totals) {
+    for (i, counter) in reading.layout.counters.iter().enumerate() {
+        let behaviour = counter.behaviour;
+        let is_full = |v| behaviour.sticky && v >= behaviour.highest();
+        if counter.quantity == Quantity::Errors && reading.get(i).is_some_and(is_full) {
+            totals.left_out.note(AT_LEAST, counter_name(reading, i));
+        }
+    }
+}
+
+fn counter_name(reading: &Reading, i: usize) -> String {
+    let (layout, counter) = (&reading.layout, &reading.layout.counters[i]);
+    let port = &layout.ports[counter.port as usize];
+    format!("{} {port} {}", layout.node, counter.name)
 }
 
 /// Stores a value unless another node of the same router already did.
@@ -286,13 +322,16 @@ impl SourceJoint {
                 joint.speeds[i as usize] = (capacity, said);
                 let shares = shares(fabric, speaks_of, port, counter.quantity);
                 for (&link, share) in speaks_of.iter().zip(shares) {
-                    let key = (counter.quantity, link);
+                    let quantity = counter.quantity.counted_at(counter.side);
+                    let key = (quantity, link);
                     let owner = *node.owners.entry(key).or_insert((own, class));
                     if owner.0 != own && !(joins && owner.1 == class) {
                         doubles = true;
                         continue;
                     }
-                    let slot = slots.entry(key).or_insert_with(|| Slot::new(counter, link));
+                    let slot = slots
+                        .entry(key)
+                        .or_insert_with(|| Slot::new(quantity, counter.combine, link));
                     slot.take(counter, i, share);
                     ends.insert((counter.side, link));
                 }
@@ -370,11 +409,11 @@ fn speeds_by_port(layout: &Layout) -> HashMap<(u16, Side), u32> {
 }
 
 impl Slot {
-    fn new(counter: &Counter, link: LinkId) -> Self {
+    fn new(quantity: Quantity, combine: Combine, link: LinkId) -> Self {
         Self {
-            quantity: counter.quantity,
+            quantity,
             link,
-            combine: counter.combine,
+            combine,
             terms: Vec::new(),
             ports: Vec::new(),
             sharers: 1,
@@ -393,7 +432,7 @@ impl Slot {
         let counted = layout
             .counters
             .iter()
-            .filter(|c| c.quantity == self.quantity);
+            .filter(|c| c.quantity.counted_at(c.side) == self.quantity);
         for counter in counted.filter(|c| is_tile(&c.port)) {
             *terms.entry(counter.port).or_default() += 1;
         }
@@ -413,7 +452,11 @@ impl Slot {
         }
     }
 
-    /// The value computed from its counters; missing if one of them is missing.
+    fn is_errors(&self) -> bool {
+        matches!(self.quantity, Quantity::Errors | Quantity::SentErrors)
+    }
+
+    /// The value computed from its counters; missing if one of them is missing, unless the others count errors.
     fn value(
         &self,
         value: &impl Fn(usize) -> Option<Result<f64, Missing>>,
@@ -438,6 +481,7 @@ impl Slot {
             }
         }
         match (missing, seen) {
+            _ if self.is_errors() && whole > 0.0 => Some(Ok(whole)),
             (Some(why), _) => Some(Err(why)),
             (None, 0) => None,
             (None, n) if n < self.terms.len() => Some(Err(Missing::Unread)),

@@ -196,6 +196,10 @@ impl Device {
                 if i < EXTENDED && !of_port.extended {
                     counter.behaviour = Behaviour::sticky(32);
                 }
+                // Extended counters of errors have 64 bits too, where a device has them.
+                if of_port.values[i].is_some_and(|v| v > counter.behaviour.highest()) {
+                    counter.behaviour = Behaviour::PLAIN;
+                }
                 if let (Quantity::CreditStallCount, Some(bytes)) = (counter.quantity, tick) {
                     counter.quantity = Quantity::CreditStallBytes;
                     counter.factor = bytes;

@@ -248,8 +248,8 @@ mod tests {
             assert_eq!(counted.get(Q::SentBytes, back), None);
         }
         let (out, back) = ends(DGX, 5);
-        assert_eq!(counted.get(Q::Errors, back), Some(6.0));
-        assert_eq!(counted.get(Q::Errors, out), Some(0.0));
+        assert_eq!(counted.errors(back), Ok(6.0));
+        assert_eq!(counted.errors(out), Ok(0.0));
         let fabric = spec::fabric(DGX).unwrap();
         let used = counted.state(&fabric).used_ratio.get(out).unwrap();
         assert!((used - (2e9 + 5.0) / 450e9).abs() < 1e-12);

@@ -241,7 +241,7 @@ impl Devices {
             let readings: Vec<Option<&Reading>> = known.map(|d| Some(&d.last)).collect();
             joint.file_totals(&readings, &mut totals);
         }
-        totals.left_out = self.left_out(false);
+        totals.left_out.extend(&self.left_out(false));
         drop_dead_links(fabric, &mut totals);
         Ok(totals)
     }

@@ -76,6 +76,77 @@ fn words_and_ticks_of_a_switch_s_port_are_of_the_link_that_leaves() {
 }
 
 #[test]
+fn errors_of_a_cable_are_those_of_both_switches() {
+    let fabric = fabric();
+    let row = |guid, port, received, discarded| {
+        let mut text = format!("Data Counters for 0x{guid} \"s\"\n   GUID 0x{guid} port {port}:");
+        for (name, _) in COUNTERS {
+            let value = match name {
+                "SymbolErrorCounter" => received,
+                "PortXmitDiscards" => discarded,
+                _ => 0,
+            };
+            text += &format!(" [{name} == {value}]");
+        }
+        text + "\n"
+    };
+    // Both orders: neither switch hides the other's.
+    for (one, other) in [((2, 4), (1, 3)), ((1, 3), (2, 4))] {
+        let rows = row(one.0, one.1, 40, 1) + &row(other.0, other.1, 500, 2);
+        let read = readings(
+            &text(&rows),
+            None,
+            Moment::default(),
+            &mut LeftOut::default(),
+        );
+        let read = read.unwrap();
+        let totals = &series(&fabric, "t", read, &PortMap::new()).unwrap().all()[0];
+        let counted = |l: LinkId| totals.errors(l).ok();
+        let mut errors: Vec<f64> = fabric.link_ids().filter_map(counted).collect();
+        errors.sort_by(f64::total_cmp);
+        assert_eq!(errors, [42.0, 501.0]);
+    }
+}
+
+/// `ibqueryerrors` without options lists only what is above its thresholds.
+#[test]
+fn listed_errors_are_errors_though_others_are_not_listed() {
+    let fabric = fabric();
+    let of = |counters: &str| {
+        let row = format!("Errors for 0x2 \"leaf two\"\n   GUID 0x2 port 4: {counters}\n");
+        let read = readings(
+            &text(&row),
+            None,
+            Moment::default(),
+            &mut LeftOut::default(),
+        );
+        let totals = series(&fabric, "t", read.unwrap(), &PortMap::new()).unwrap();
+        let totals = totals.all().remove(0);
+        let errors = fabric.link_ids().find_map(|l| totals.errors(l).ok());
+        let said = totals
+            .left_out
+            .counts()
+            .any(|(why, _)| why.starts_with("error counter"));
+        (errors, said)
+    };
+    assert_eq!(
+        of("[SymbolErrorCounter == 5000] [PortXmitWait == 9]"),
+        (Some(5000.0), true)
+    );
+    assert_eq!(
+        of("[SymbolErrorCounter == 65535]"),
+        (Some(65535.0), true),
+        "at its highest"
+    );
+    assert_eq!(
+        of("[SymbolErrorCounter == 123456]"),
+        (Some(123_456.0), true),
+        "64 bits"
+    );
+    assert_eq!(of("[PortXmitWait == 9]").0, None);
+}
+
+#[test]
 fn perfquery_s_blocks_are_of_a_lid() {
     let block = "# Port extended counters: Lid 4 port 1 (CapMask: 0x1300)\nPortSelect:......................1\n\
                  CounterSelect:...................0x0000\nPortXmitData:....................61200\n\

@@ -104,9 +104,29 @@ class Machine:
                 link = next(i for i in self.out[at] if self.links[i]["ports"][0][0] == port)
                 way.append(link)
                 at = self.links[link]["b"]
+        elif self.family == "dragonfly":
+            way += self.between_groups(at, end)
         else:
             way += self.shortest(at, end, None)
         return [*way, target["eject"]]
+
+    def between_groups(self, start: int, end: int) -> list[int]:
+        """Over a cable between the two groups: a shorter way may cross a third group."""
+
+        def group(r: int) -> str:
+            return self.routers[r].split("-")[0]
+
+        if start == end:
+            return []
+        if group(start) == group(end):
+            return [min(self.ends[start, end])]
+        crossing = [i for i, link in enumerate(self.links) if link["hop"] and group(link["a"]) == group(start)]
+        crossing = [i for i in crossing if group(self.links[i]["b"]) == group(end)]
+        ways = []
+        for i in crossing:
+            near, far = self.links[i]["a"], self.links[i]["b"]
+            ways.append([*self.between_groups(start, near), i, *self.between_groups(far, end)])
+        return min(ways, key=lambda w: (len(w), w))
 
     def shortest(self, start: int, end: int, draw: random.Random | None) -> list[int]:
         """A shortest way between routers: over the lowest links, or drawn."""

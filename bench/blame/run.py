@@ -81,8 +81,8 @@ def simulate(program: Path, m: Machine, flows: list[tuple], health: Health) -> t
             f"{node['inject']} {node['eject']} {takes} {sends} {own[node['inject']]:.6f} {own[node['eject']]:.6f}"
         )
     lines += [str(health.router.get(r, 1)) for r in range(len(m.routers))]
-    for job, a, b, rate, route in flows:
-        lines.append(f"{job} {a} {b} {rate:.6f} {len(route)} " + " ".join(map(str, route)))
+    for job, a, b, rate, (message, period, on), route in flows:
+        lines.append(f"{job} {a} {b} {rate:.6f} {message} {period} {on} {len(route)} " + " ".join(map(str, route)))
     done = subprocess.run([program], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
     rows = [list(map(int, line.split())) for line in done.stdout.splitlines()]
     assert rows[-1] == [WINDOW]
@@ -90,7 +90,10 @@ def simulate(program: Path, m: Machine, flows: list[tuple], health: Health) -> t
 
 
 def draw_jobs(m: Machine, draw: random.Random) -> tuple[list[list[int]], list[tuple]]:
-    """Nodes of the jobs, and pairs that exchange bytes: job, sender, receiver, packets a cycle."""
+    """Nodes of the jobs, and pairs that exchange bytes: job, sender, receiver, packets a cycle, and when they are sent.
+
+    Messages of a job have one length, and half of the jobs compute between two exchanges.
+    """
     order = list(range(len(m.nodes)))
     if draw.random() < 0.5:
         draw.shuffle(order)
@@ -100,6 +103,9 @@ def draw_jobs(m: Machine, draw: random.Random) -> tuple[list[list[int]], list[tu
         part = order[job * each : (job + 1) * each]
         size = max(2, min(MOST_NODES, int(len(part) * draw.uniform(0.5, 1))))
         nodes, load_, pattern, far = part[:size], draw.uniform(0.1, 0.7), draw.randrange(4), draw.randrange(1, size)
+        period = draw.choice([200, 500, 1000])
+        duty = draw.choice([1, 1, 0.7, 0.4])
+        sent = draw.choice([4, 16, 48]), period, round(period * duty)
         for i, node in enumerate(nodes):
             if pattern == 0:
                 partners = {i + 1, i - 1}
@@ -109,7 +115,7 @@ def draw_jobs(m: Machine, draw: random.Random) -> tuple[list[list[int]], list[tu
                 partners = {draw.randrange(size) for _ in range(4)}
             partners = sorted({p % size for p in partners} - {i})
             rate = load_ * m.links[m.nodes[node]["inject"]]["capacity_bytes_per_s"] / m.fastest
-            pairs += [(job, node, nodes[p], rate / len(partners)) for p in partners]
+            pairs += [(job, node, nodes[p], rate / duty / len(partners), sent) for p in partners]
         jobs.append(nodes)
     return jobs, pairs
 
@@ -246,12 +252,13 @@ def main() -> int:
 
 def rounds(site: Site, machines: list[Machine], args: argparse.Namespace) -> int:
     table: dict[tuple[str, float], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    losses: list[tuple[float, bool]] = []
     accused, hot, right = 0, 0.0, 0.0
     for number in range(args.rounds):
         draw = random.Random(f"{args.seed}:{number}")
         m = machines[number % len(machines)]
         jobs, pairs = draw_jobs(m, draw)
-        flows = [(job, a, b, rate, m.route(a, b)) for job, a, b, rate in pairs]
+        flows = [(job, a, b, rate, sent, m.route(a, b)) for job, a, b, rate, sent in pairs]
         rows = [f"job{job},{m.nodes[n]['host']}" for job, nodes in enumerate(jobs) for n in nodes]
         (site.folder / "jobs.csv").write_text("\n".join(["job,node", *rows]) + "\n")
         clean, delivered = simulate(site.simulator, m, flows, Health())
@@ -272,11 +279,11 @@ def rounds(site: Site, machines: list[Machine], args: argparse.Namespace) -> int
                 finish(site.hopbyte, real)
                 order = {node["name"]: n for n, node in enumerate(real.nodes)}
                 run = []
-                for job, a, b, rate in pairs:
+                for job, a, b, rate, sent in pairs:
                     a, b = (order[m.nodes[n]["name"]] for n in (a, b))
                     source, target = real.nodes[a], real.nodes[b]
                     way = real.shortest(source["router"], target["router"], draw)
-                    run.append((job, a, b, rate, [source["inject"], *way, target["eject"]]))
+                    run.append((job, a, b, rate, sent, [source["inject"], *way, target["eject"]]))
             counts, got = simulate(site.simulator, real, run, health)
             files = Writer(real, counts, health.lanes, draw).write(site.folder)
             worst = max(1 - g / max(d, 1) for g, d in zip(got, delivered, strict=True))
@@ -284,10 +291,13 @@ def rounds(site: Site, machines: list[Machine], args: argparse.Namespace) -> int
             causes = site.blame(m, files)
             said = verdict(causes, names)
             cell = table[kind, round(share, 1)]
+            shown = kind in SELF_SHOWN and (kind != "loss" or (m.files != "ldms" and counts[link][4] > 0))
             exchanged = [i for i, name in enumerate(real.names) if swap is not None and name in names]
             carried = any(counts[i][0] >= 0.01 * WINDOW for i in exchanged)
-            if worst >= EFFECT or (kind in SELF_SHOWN and (kind != "wrong cable" or carried)):
+            if worst >= EFFECT or (shown and (kind != "wrong cable" or carried)):
                 cell[said] += 1
+                if kind not in SELF_SHOWN:
+                    losses.append((worst, said in ("first", "tied")))
             else:
                 said = f"no effect, {said}"
                 cell["no effect"] += 1
@@ -295,7 +305,7 @@ def rounds(site: Site, machines: list[Machine], args: argparse.Namespace) -> int
             if not said.endswith("first") or args.show:
                 fault = f"{kind} {share:.2f} of {sorted(names)}, jobs lose {100 * worst:.0f} %"
                 print(f"{number}.{which} {m.name}: {fault}: {said}: {short(causes)}", flush=True)
-    return report(table, args, accused, right / hot if hot else 1.0, site.slowest)
+    return report(table, losses, args, accused, right / hot if hot else 1.0, site.slowest)
 
 
 def keep(
@@ -311,7 +321,14 @@ def keep(
         (folder / "words").write_text(json.dumps([m.words, files]))
 
 
-def report(table: dict, args: argparse.Namespace, accused: int, attributed: float, slowest: float) -> int:
+def report(
+    table: dict,
+    losses: list[tuple[float, bool]],
+    args: argparse.Namespace,
+    accused: int,
+    attributed: float,
+    slowest: float,
+) -> int:
     columns = ["first", "tied", "later", "wrong", "silent", "no effect", "others accused"]
     print(f"{'fault':14} left " + "".join(f"{c:>15}" for c in columns))
     total: dict[str, int] = defaultdict(int)
@@ -325,6 +342,10 @@ def report(table: dict, args: argparse.Namespace, accused: int, attributed: floa
                     total[c] += cell[c]
         print(f"{kind:14}  all " + "".join(f"{sums[c]:15}" for c in columns))
     print(f"{'all':14}      " + "".join(f"{total[c]:15}" for c in columns))
+    print("faults that no counter of their own shows, by the throughput that the worst job loses:")
+    for low, high in ((EFFECT, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 0.4), (0.4, 1.01)):
+        of = [found for lost, found in losses if low <= lost < high]
+        print(f"  {100 * low:3.0f} to {100 * min(high, 1):3.0f} %: {sum(of)} of {len(of)} found")
     named = total["first"] + total["tied"]
     spoken = named + total["later"] + total["wrong"]
     print(

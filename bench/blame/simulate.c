@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER = 16, BACKLOG = 64, MESSAGE = 16, BEFORE = 1500, WINDOW = 4000, CHANNELS = 12, JOBS = 8 };
+enum { BUFFER = 16, BEFORE = 1500, WINDOW = 4000, CHANNELS = 12, JOBS = 8 };
 
 struct packet { int32_t flow; int32_t hop; int64_t arrived; };
 struct buffer { struct packet at[BUFFER]; int first, count; };
@@ -22,7 +22,7 @@ struct link {
     int64_t packets, input_stall, credit_stall, wait, errors, by_job[JOBS];
 };
 struct node { int inject, eject; double takes, sends, taking, sending; };
-struct flow { int job, from, to, hops, *route, *channel; double rate, due; int backlog; };
+struct flow { int job, from, to, hops, message, period, on, *route, *channel; double rate, due; int backlog; };
 struct list { int *at; int count, room; };
 
 static int links, routers, nodes, flows, most;
@@ -54,7 +54,7 @@ static double number(void) {
 
 /* links routers nodes flows; for each link: router it begins and ends at (-1: node), rate, share of undamaged packets; for each
  * node: its links, share at which it takes and sends; for each router its share; for each flow: job, sender, receiver, packets
- * a cycle, number of links and the links. */
+ * a cycle, packets of a message, cycles of a phase and those of them in which it sends, number of links and the links. */
 static void read_problem(void) {
     links = (int)number(), routers = (int)number(), nodes = (int)number(), flows = (int)number();
     link_ = zeros((size_t)links, sizeof *link_);
@@ -75,7 +75,8 @@ static void read_problem(void) {
     for (int i = 0; i < routers; i++) router_share[i] = number();
     for (int i = 0; i < flows; i++) {
         struct flow *f = &flow_[i];
-        f->job = (int)number(), f->from = (int)number(), f->to = (int)number(), f->rate = number(), f->hops = (int)number();
+        f->job = (int)number(), f->from = (int)number(), f->to = (int)number(), f->rate = number();
+        f->message = (int)number(), f->period = (int)number(), f->on = (int)number(), f->hops = (int)number();
         f->route = zeros((size_t)f->hops, sizeof *f->route);
         f->channel = zeros((size_t)f->hops, sizeof *f->channel);
         for (int h = 0; h < f->hops; h++) f->route[h] = (int)number();
@@ -152,7 +153,8 @@ int main(void) {
         bool counted = now >= BEFORE;
         for (int i = 0; i < used.count; i++) {
             struct link *l = &link_[used.at[i]];
-            l->tokens = least(l->tokens + l->rate, 1 + l->rate);
+            /* A link that was stopped does not catch up. */
+            l->tokens = least(l->tokens + l->rate, l->starved && !l->sent ? 1 : 1 + l->rate);
             l->sent = l->wanted = l->starved = l->held = false;
         }
         for (int i = 0; i < nodes; i++) {
@@ -217,10 +219,10 @@ int main(void) {
             const struct list *own = &senders[first.at[i]];
             for (int k = 0; k < own->count; k++) {
                 struct flow *f = &flow_[own->at[k]];
-                f->due = least(f->due + f->rate, 2 * MESSAGE);
-                if (f->due >= MESSAGE && f->backlog < BACKLOG) {
-                    f->due -= MESSAGE;
-                    f->backlog += MESSAGE;
+                if (now % f->period < f->on) f->due = least(f->due + f->rate, 2 * f->message);
+                if (f->due >= f->message && f->backlog < 4 * f->message) {
+                    f->due -= f->message;
+                    f->backlog += f->message;
                 }
             }
             for (int k = 0, start = turn(now, i, own->count); k < own->count; k++) {

@@ -43,7 +43,7 @@ pub struct ByJob {
     pub unexplained_bytes: Option<f64>,
 }
 
-/// Bytes that continue from a link on the next, by estimate.
+/// Bytes that continue from a link on the next, by estimate; zero where jobs have a route but no bytes.
 pub type Turns = BTreeMap<LinkId, BTreeMap<LinkId, f64>>;
 
 /// Bytes of all links by job.
@@ -286,10 +286,16 @@ impl Attribution {
         let nodes = jobs.nodes_of(job);
         let read = |link: LinkId| state.received_bytes.get(link);
         let ends = |n: NodeId| (fabric.node(n).inject, fabric.node(n).eject);
-        // A node that was not read counts as the mean of the others in the estimate, and has no upper limit.
+        // A node that was not read counts as the mean of the others in the estimate, and has no upper limit. If none was
+        // read, all are equal, and the bytes of the links reduce them.
+        let links = state.received_bytes.as_slice().iter().copied();
+        let most = links.filter(|b| b.is_finite()).fold(0.0, f64::max);
         let mean = |of: &dyn Fn(NodeId) -> Option<f64>| {
             let known: Vec<f64> = nodes.iter().filter_map(|&n| of(n)).collect();
-            known.iter().sum::<f64>() / known.len().max(1) as f64
+            match known.len() {
+                0 => most,
+                n => known.iter().sum::<f64>() / n as f64,
+            }
         };
         let sent = |n: NodeId| read(ends(n).0);
         let received = |n: NodeId| read(ends(n).1);
@@ -399,8 +405,7 @@ impl Attribution {
             let pairs = Pairs::of(fabric, routing, flows);
             let mut pair = 0..;
             let mut add = |from: LinkId, to: LinkId, bytes: f64| {
-                if bytes > 0.0 && of.contains(&from) && fabric.link(from).to == fabric.link(to).from
-                {
+                if of.contains(&from) && fabric.link(from).to == fabric.link(to).from {
                     *turns.entry(from).or_default().entry(to).or_default() += bytes;
                 }
             };

@@ -273,3 +273,26 @@ fn nodes_of_a_router_together_equal_single_pairs() {
         }
     }
 }
+
+/// Gemini's files count no links to nodes: those between routers have the bytes.
+#[test]
+fn bytes_of_links_decide_where_no_node_was_read() {
+    let m = spec::machine("mesh:6").unwrap();
+    let (f, r) = (&m.fabric, &m.routing);
+    let jobs = jobs(f, "job,node\na,n0\na,n2\nb,n3\nb,n5\n");
+    let transfers = [("n0", "n2", 6e9), ("n3", "n5", 1e9), ("n5", "n3", 2e9)];
+    let mut state = state(f, r, &transfers);
+    for node in f.node_ids() {
+        for end in [f.node(node).inject, f.node(node).eject] {
+            state.received_bytes.set(end, None);
+        }
+    }
+    let all = Attribution::of(f, r, &state, &jobs, Recorded::default());
+    for (link, bytes) in f.link_ids().map(|l| (l, state.received_bytes.get(l))) {
+        let Some(bytes) = bytes.filter(|&b| b > 0.0) else {
+            continue;
+        };
+        let found: f64 = all.link(link, None).jobs.iter().map(|j| j.bytes).sum();
+        assert!((found / bytes - 1.0).abs() < 0.02, "{found} {bytes}");
+    }
+}

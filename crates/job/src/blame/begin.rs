@@ -2,7 +2,8 @@
 //!
 //! On a lossless network a link waits because the buffers at its far end are full. A healthy router sends on every link for
 //! which a packet waits; so a link into it can wait only while a link out of it is busy with other links' packets, or waits
-//! itself. The bytes of the other links bound this from above, without an assumption about queues. Waiting beyond the bound
+//! itself. The bytes of the other links, and the waits of the next ones, bound this from above. (Waits for busy links
+//! could add up as well; that they follow each other without a gap is too rare to allow for.) Waiting beyond the bound
 //! is a fault of the router, of a link out of it that is slower than its capacity, or of the waiting link itself. Each of
 //! these predicts which links wait, from the routes of the jobs; candidates that are nearly as likely are named together.
 
@@ -25,6 +26,8 @@ const MOSTLY: f64 = 0.6;
 const PARTLY: f64 = 0.2;
 const NEEDS_NOT: f64 = 0.02;
 const PART: f64 = 0.2;
+/// Share of a link's own bytes on the next one, as estimated, that is certain.
+const SURE: f64 = 0.7;
 /// Estimated share of the capacity up to which a link that nothing counts is not full; the estimate may be half of it.
 const CALM: f64 = 0.4;
 /// That a link waits which carries less than half of those that wait, if the router is slow.
@@ -39,6 +42,36 @@ pub(super) struct Origin {
     pub links: BTreeSet<LinkId>,
     /// Links there that carry traffic and do not wait.
     pub free: usize,
+}
+
+impl Origin {
+    /// The component and its alternatives.
+    fn named(&self) -> impl Iterator<Item = Component> {
+        std::iter::once(self.component).chain(self.or.iter().copied())
+    }
+}
+
+/// Origins at one router: what all of them name, else the router.
+fn together(router: RouterId, parts: Vec<Origin>) -> Origin {
+    let whole = Component::Router(router);
+    let sets = parts.iter().map(|p| p.named().collect::<BTreeSet<_>>());
+    let common = sets.reduce(|a, b| &a & &b).unwrap_or_default();
+    let first = parts.iter().map(|p| p.component);
+    let component = first
+        .filter(|c| *c != whole && common.contains(c))
+        .min()
+        .unwrap_or(whole);
+    let mut or: BTreeSet<Component> = match component == whole {
+        true => parts.iter().flat_map(Origin::named).collect(),
+        false => common,
+    };
+    or.remove(&component);
+    Origin {
+        component,
+        or: or.into_iter().collect(),
+        free: parts.iter().map(|p| p.free).sum(),
+        links: parts.into_iter().flat_map(|p| p.links).collect(),
+    }
 }
 
 /// A link into a router.
@@ -113,7 +146,49 @@ impl View<'_> {
             faulty,
         };
         origins.extend(routers.into_iter().filter_map(|r| around.origin(r)));
-        origins
+        self.joined(origins)
+    }
+
+    /// Several links out of one router that wait without a reason behind them are more likely one slow router than as many
+    /// slow links.
+    fn joined(&self, origins: Vec<Origin>) -> Vec<Origin> {
+        let mut joined = Vec::new();
+        let mut rest = origins;
+        while let Some((router, members)) = self.most_at_one_router(&rest) {
+            let all = std::mem::take(&mut rest).into_iter().enumerate();
+            let (mut parts, mut others) = (Vec::new(), Vec::new());
+            all.for_each(|(i, one)| match members.contains(&i) {
+                true => parts.push(one),
+                false => others.push(one),
+            });
+            joined.push(together(router, parts));
+            rest = others;
+        }
+        joined.extend(rest);
+        joined
+    }
+
+    /// The router to which most of the origins may be due, and these, if there are two or more.
+    fn most_at_one_router(&self, origins: &[Origin]) -> Option<(RouterId, Vec<usize>)> {
+        let mut by_router: BTreeMap<RouterId, Vec<usize>> = BTreeMap::new();
+        for (i, origin) in origins.iter().enumerate() {
+            let of = |c: Component| match c {
+                Component::Link(l) | Component::HostLink(l) if origin.links.contains(&l) => {
+                    self.router(self.fabric.link(l).from)
+                }
+                Component::Host(n) => Some(self.fabric.node(n).router),
+                Component::Router(r) => Some(r),
+                _ => None,
+            };
+            let routers: BTreeSet<RouterId> = origin.named().filter_map(of).collect();
+            for router in routers {
+                by_router.entry(router).or_default().push(i);
+            }
+        }
+        let most = by_router.values().map(Vec::len).max()?;
+        by_router
+            .into_iter()
+            .find(|(_, members)| most > 1 && members.len() == most)
     }
 
     /// Links that end at a router.
@@ -177,28 +252,31 @@ impl Around<'_> {
 
     /// Whether packets may continue from a link on another.
     fn may_turn(&self, from: LinkId, to: LinkId) -> bool {
-        self.part(from, to).is_none_or(|part| part > 0.0)
+        let next = self.turns.and_then(|turns| turns.get(&from));
+        next.is_none_or(|next| next.contains_key(&to))
     }
 
-    /// Largest share of the window in which a link out of a router sends packets of other links than `from`, or waits.
+    /// Largest share of the window in which a link out of a healthy router sends packets that those of `from` wait for.
     fn busy_for_others(&self, into: &BTreeSet<LinkId>, from: LinkId, out: LinkId) -> f64 {
         let view = self.view;
         if self.faulty.contains(&out) {
             return f64::INFINITY;
         }
         let capacity = |l: LinkId| view.fabric.link(l).capacity().0;
-        let of = |&link: &LinkId| {
-            let used = match view.state.used_ratio.get(link) {
-                Some(used) => used,
-                // Traffic between nodes of one router is assumed to be small where no host link is counted.
-                None if !view.fabric.is_hop(out) => 0.0,
-                None => 1.0,
-            };
-            used * capacity(link) / capacity(out).max(f64::MIN_POSITIVE)
+        let ratio = |l: LinkId| capacity(l) / capacity(out).max(f64::MIN_POSITIVE);
+        let of = |&link: &LinkId| match view.state.used_ratio.get(link) {
+            Some(used) => used * ratio(link),
+            // Traffic between nodes of one router is assumed to be small where no host link is counted.
+            None if !view.fabric.is_hop(out) => 0.0,
+            None => ratio(link),
         };
         let others = into.iter().filter(|&&l| l != from && self.may_turn(l, out));
-        let arrived: f64 = others.map(of).sum();
-        view.state.used_ratio.get(out).unwrap_or(1.0).min(arrived) + view.stall(out)
+        // Packets of a fast link wait for each other before a slower one.
+        let (mine, ratio) = (view.used(from), ratio(from));
+        let arrived: f64 = others.map(of).sum::<f64>() + mine * (ratio - 1.0).max(0.0);
+        let own = SURE * self.part(from, out).unwrap_or(0.0) * mine * ratio.min(1.0);
+        let used = view.state.used_ratio.get(out).unwrap_or(1.0);
+        (used - own).min(arrived).max(0.0)
     }
 
     /// Estimated use of a link that nothing counts, from what arrives at its router; all of it where traffic is not known.
@@ -216,9 +294,18 @@ impl Around<'_> {
             .next(link)
             .into_iter()
             .filter(|&out| self.may_turn(link, out));
-        let bound = next.map(|out| self.busy_for_others(into, link, out));
         // Without a way on there is nothing to compare with.
-        let bound = bound.reduce(f64::max).unwrap_or(f64::INFINITY);
+        let (mut busy, mut stalls) = (f64::NEG_INFINITY, 0.0);
+        for out in next {
+            busy = f64::max(busy, self.busy_for_others(into, link, out));
+            // Long waits for one link after the other add up.
+            stalls += view.stall(out);
+        }
+        let bound = if busy < 0.0 {
+            f64::INFINITY
+        } else {
+            busy + stalls
+        };
         let beyond = view.stall(link) - bound;
         Feeder {
             link,

@@ -150,3 +150,87 @@ fn counters_that_show_no_fault_are_refused() {
         .to_string();
     assert!(error.starts_with("nothing can be judged"), "{error}");
 }
+
+/// A machine with little traffic and no waiting.
+fn quiet(machine: &str) -> (Fabric, LinkState) {
+    let fabric = spec::fabric(machine).unwrap();
+    let mut state = LinkState::unknown(&fabric);
+    state.window_seconds = Some(10.0);
+    for link in fabric.link_ids() {
+        state.coverage[link.index()] = 1.0;
+        state.used_ratio.set(link, Some(0.05));
+        state.credit_stall_ratio.set(link, Some(0.0));
+    }
+    (fabric, state)
+}
+
+fn faults(fabric: &Fabric, state: &LinkState) -> Vec<(Kind, String)> {
+    let found = blame(fabric, &Routing::default_for(fabric), state, None).unwrap();
+    let causes = found.causes.into_iter();
+    causes.map(|c| (c.fault, c.name)).collect()
+}
+
+fn link(fabric: &Fabric, name: &str) -> LinkId {
+    let mut links = fabric.link_ids();
+    links.find(|&l| fabric.link_name(l) == name).unwrap()
+}
+
+#[test]
+fn waits_for_two_stopped_links_add_up() {
+    let (fabric, mut state) = quiet("torus:4x4");
+    let mut set = |name: &str, used: f64, stall: f64| {
+        let l = link(&fabric, name);
+        state.used_ratio.set(l, Some(used));
+        state.credit_stall_ratio.set(l, Some(stall));
+    };
+    // r0-0 to r1-0, whose two ways on wait for full links.
+    set("r0-0 X+", 0.1, 0.8);
+    set("r1-0 X+", 0.3, 0.45);
+    set("r1-0 Y+", 0.3, 0.45);
+    set("r2-0 X+", 0.99, 0.0);
+    set("r1-1 Y+", 0.99, 0.0);
+    set("r2-3 Y+", 0.95, 0.0);
+    set("r0-1 X+", 0.95, 0.0);
+    let slow = |found: &(Kind, String)| found.0 != Kind::HotSpot;
+    let found = faults(&fabric, &state);
+    assert!(!found.iter().any(slow), "{found:?}");
+    // One of them is no reason for as much.
+    state
+        .credit_stall_ratio
+        .set(link(&fabric, "r1-0 Y+"), Some(0.0));
+    let found = faults(&fabric, &state);
+    assert!(found.iter().any(slow), "{found:?}");
+}
+
+#[test]
+fn a_fast_link_waits_for_itself_before_a_slower_one() {
+    let (fabric, mut state) = quiet("gemini:4x4x4");
+    let capacity = |l: LinkId| fabric.link(l).capacity().0;
+    let hops: Vec<LinkId> = fabric.link_ids().filter(|&l| fabric.is_hop(l)).collect();
+    let slower = *hops
+        .iter()
+        .min_by(|&&a, &&b| capacity(a).total_cmp(&capacity(b)))
+        .unwrap();
+    let leads = |l: &&LinkId| fabric.link(**l).to == fabric.link(slower).from;
+    let fast = *hops
+        .iter()
+        .filter(leads)
+        .max_by(|&&a, &&b| capacity(a).total_cmp(&capacity(b)))
+        .unwrap();
+    let share = capacity(slower) / capacity(fast);
+    state.used_ratio.set(fast, Some(share));
+    state.credit_stall_ratio.set(fast, Some(0.95 - share));
+    state.used_ratio.set(slower, Some(1.0));
+    let found = faults(&fabric, &state);
+    assert_eq!(found, [(Kind::HotSpot, fabric.link_name(slower))]);
+}
+
+#[test]
+fn links_of_one_router_that_wait_without_a_reason_are_due_to_it() {
+    let (fabric, mut state) = quiet("torus:4x4");
+    for name in ["r1-1 X+", "r1-1 X-", "r1-1 Y+"] {
+        state.credit_stall_ratio.set(link(&fabric, name), Some(0.6));
+    }
+    let found = faults(&fabric, &state);
+    assert_eq!(found, [(Kind::Slow, "r1-1".to_owned())]);
+}

@@ -19,12 +19,14 @@ test("earlier readings of a store are a slide away, and a link has its curve", a
     started.push(process);
     return process;
   };
-  // A router whose link is idle for five seconds and then half used.
+  // A router whose link is idle for five seconds and then half used, with 21 of its 24 lanes.
   const began = Date.now();
   let bytes = 0;
   const count = setInterval(() => {
     if (Date.now() - began > 5000) bytes += CAPACITY / 20;
-    writeFileSync(join(folder, "next"), `timestamp ${Date.now()} ms\ntraffic_X+ ${Math.round(bytes)} B\n`);
+    const lanes = Date.now() - began > 5000 ? 21 : 24;
+    const counters = `timestamp ${Date.now()} ms\ntraffic_X+ ${Math.round(bytes)} B\nrecvlinkstatus_X+ ${lanes} 1\n`;
+    writeFileSync(join(folder, "next"), counters);
     renameSync(join(folder, "next"), join(folder, "metrics"));
   }, 100);
   // Job 7 ran on the router's node before job 8.
@@ -60,8 +62,12 @@ test("earlier readings of a store are a slide away, and a link has its curve", a
     const curve = page.locator(".of-link figure").first();
     await curve.waitFor();
     assert.match(await curve.innerText(), /c1-0c0s0g0 X-: used share/);
+    const fault = page.locator("#faults li.lasts button");
+    await fault.filter({ hasText: /since .*: c1-0c0s0g0 X- with 88 % of its lanes/ }).waitFor();
+    await fault.click();
     await slider.focus();
     await page.keyboard.press("Home");
+    await fault.waitFor({ state: "detached" });
     await status.filter({ hasText: "Earlier:" }).waitFor();
     const job = page.locator("#jobs tbody tr th");
     await job.filter({ hasText: /^7$/ }).waitFor();
@@ -71,6 +77,7 @@ test("earlier readings of a store are a slide away, and a link has its curve", a
     await status.filter({ hasText: /Live: reading \d+/ }).waitFor();
     await page.waitForFunction(() => /[45]\d(\.\d)? %/.test(document.querySelector("#links-table tbody tr")?.innerText));
     await job.filter({ hasText: /^8$/ }).waitFor();
+    await fault.waitFor();
     assert.deepEqual(errors, []);
   } finally {
     clearInterval(count);

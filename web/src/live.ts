@@ -1,5 +1,6 @@
 import { clock, draw, figureAfter } from "./chart";
 import { floats, type Report, type Signs, type Unit } from "./data";
+import { FaultList, type Fault } from "./faults";
 import { JobTable, words, type LinkJobs } from "./jobs";
 import type { Selection } from "./selection";
 import { Slider } from "./slider";
@@ -26,6 +27,7 @@ interface News {
   dropped: number;
   /** Number of attributions of bytes to jobs; null without a list of jobs. */
   jobs: number | null;
+  faults: Fault[];
 }
 
 /** The readings of one link; `crates/serve/src/past.rs` writes it. */
@@ -51,6 +53,7 @@ class Follower {
   private readonly status = document.createElement("p");
   private readonly slider = new Slider((at) => void this.goTo(at));
   private readonly jobs: JobTable;
+  private readonly faults: FaultList;
   private sequence = 0;
   /** The link whose readings are drawn. */
   private link: number | null = null;
@@ -63,6 +66,7 @@ class Follower {
   ) {
     const name = (link: number): string => this.report.links.name[link] || `link ${link}`;
     this.jobs = new JobTable(address.replace(/state$/, "jobs"), selection, name);
+    this.faults = new FaultList(selection);
     selection.onPin((target) => {
       this.link = target?.kind === "link" ? target.link : null;
       void this.curvesOfLink();
@@ -129,6 +133,7 @@ class Follower {
     const lead = document.querySelector(".lead");
     if (lead) lead.textContent = news.lead;
     this.report.signs = news.signs;
+    this.faults.show(news.faults);
     for (const [index, view] of this.report.views.entries()) {
       const element = document.querySelector<HTMLElement>(`.view[data-view="${index}"]`);
       const fresh = news.views.find((v) => v.name === view.name);

@@ -2,9 +2,9 @@
 
 use crate::calibration::PROBE;
 use crate::error::{Context, Result};
-use crate::follow::unix;
 use crate::probe::measure::Probe;
 use hopbyte_apply::write_atomic;
+use hopbyte_observe::unix;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::SystemTime;

@@ -5,14 +5,17 @@
 //! fault and those that they sent while it lasted. It is no proof: a job that computes in the meantime loses as much.
 
 use crate::attribution::Attribution;
-use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity};
+use hopbyte_fabric::{Fabric, LinkId, LinkState};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Ticks before a fault that give the rates of jobs.
 const BEFORE: usize = 10;
 /// Seconds without an error after which a link no longer errs.
 const QUIET_SECONDS: f64 = 10.0;
+/// Faults that are kept after their end.
+const ENDED: usize = 200;
 /// Share of its capacity below which a link is slower than the machine says.
 const SLOWER: f64 = 0.95;
 
@@ -58,7 +61,10 @@ pub struct Loss {
 pub struct Fault {
     /// `hopbyte.fault/1`.
     pub schema: &'static str,
-    /// The link's name.
+    /// The link.
+    #[serde(skip)]
+    pub id: LinkId,
+    /// Its name.
     pub link: String,
     /// Its kind.
     pub fault: Kind,
@@ -82,20 +88,21 @@ pub struct Timeline {
     open: BTreeMap<(LinkId, Kind), Open>,
     /// Bytes by job, and seconds, of the last ticks.
     sent: VecDeque<(f64, BTreeMap<String, f64>)>,
-    last: Option<Attribution>,
-    at: Option<f64>,
+    last: Option<Arc<Attribution>>,
+    /// Time up to which bytes by job are known.
+    charged: Option<f64>,
+    /// The last ones that ended, the newest last.
+    ended: VecDeque<Fault>,
 }
 
-/// A tick with the bytes that each job sent.
-struct Moment<'a> {
-    at: f64,
-    /// Since the tick before.
+/// Bytes that each job sent in an interval.
+struct Bill {
     seconds: f64,
-    sent: &'a BTreeMap<String, f64>,
-    by_job: Option<&'a Attribution>,
+    sent: BTreeMap<String, f64>,
+    by_job: Arc<Attribution>,
 }
 
-impl Moment<'_> {
+impl Bill {
     /// Bytes that a job sent less than at a rate. A job that has ended loses nothing more.
     fn less(&self, job: &str, bytes_per_s: f64) -> f64 {
         let sent = self.sent.get(job);
@@ -110,42 +117,62 @@ struct Open {
 }
 
 impl Timeline {
-    /// Takes a tick with the bytes by job, if they are known; returns the faults that began or ended.
+    /// Takes the state of a time with the bytes by job, if they are known; returns the faults that began or ended.
     pub fn take(
         &mut self,
         fabric: &Fabric,
-        tick: &Increase,
-        by_job: Option<Attribution>,
+        state: &LinkState,
+        at: f64,
+        by_job: Option<Arc<Attribution>>,
     ) -> Vec<Fault> {
-        let at = tick.time_seconds.unwrap_or(0.0);
-        let seconds = self.at.map_or(0.0, |before| (at - before).max(0.0));
-        let now: BTreeMap<String, f64> = by_job.as_ref().map_or_else(BTreeMap::new, |all| {
-            let sent = all.sent().map(|(job, bytes)| (job.to_owned(), bytes));
-            sent.collect()
-        });
-        let moment = Moment {
-            at,
-            seconds,
-            sent: &now,
-            by_job: by_job.as_ref(),
-        };
-        self.lose(&moment);
+        let bill = by_job.map(|all| self.bill(at, all));
+        if let Some(bill) = &bill {
+            self.lose(bill);
+        }
         let mut changes = Vec::new();
         for link in fabric.link_ids() {
-            self.look(fabric, tick, link, &moment, &mut changes);
+            self.look(fabric, state, link, (at, bill.as_ref()), &mut changes);
         }
-        if seconds > 0.0 && by_job.is_some() {
-            self.sent.push_back((seconds, now));
-            let many = self.sent.len().saturating_sub(BEFORE);
-            self.sent.drain(..many);
+        if let Some(bill) = bill {
+            self.keep(bill);
         }
-        (self.at, self.last) = (Some(at), by_job);
+        let ended = changes.iter().filter(|f| f.change == Change::Ended);
+        self.ended.extend(ended.cloned());
+        let many = self.ended.len().saturating_sub(ENDED);
+        self.ended.drain(..many);
         changes
     }
 
-    /// Bytes by job of the last tick.
-    pub fn by_job(&self) -> Option<&Attribution> {
-        self.last.as_ref()
+    /// Takes the bytes by job up to a time, of one or several states that were taken without.
+    pub fn charge(&mut self, at: f64, by_job: Arc<Attribution>) {
+        let bill = self.bill(at, by_job);
+        self.lose(&bill);
+        self.keep(bill);
+    }
+
+    /// The bytes by job since the last ones.
+    fn bill(&mut self, at: f64, by_job: Arc<Attribution>) -> Bill {
+        let before = self.charged.replace(at);
+        let sent = by_job.sent().map(|(job, bytes)| (job.to_owned(), bytes));
+        Bill {
+            seconds: before.map_or(0.0, |before| (at - before).max(0.0)),
+            sent: sent.collect(),
+            by_job,
+        }
+    }
+
+    fn keep(&mut self, bill: Bill) {
+        if bill.seconds > 0.0 {
+            self.sent.push_back((bill.seconds, bill.sent));
+            let many = self.sent.len().saturating_sub(BEFORE);
+            self.sent.drain(..many);
+        }
+        self.last = Some(bill.by_job);
+    }
+
+    /// Faults that ended, the newest last; the oldest of them are no longer kept.
+    pub fn ended(&self) -> impl DoubleEndedIterator<Item = &Fault> + ExactSizeIterator {
+        self.ended.iter()
     }
 
     /// Faults that last, the oldest first.
@@ -160,11 +187,10 @@ impl Timeline {
         all
     }
 
-    /// Adds the losses of a tick.
-    fn lose(&mut self, moment: &Moment<'_>) {
+    fn lose(&mut self, bill: &Bill) {
         for open in self.open.values_mut() {
             for loss in &mut open.fault.jobs {
-                loss.less_bytes += moment.less(&loss.job, loss.bytes_per_s_before);
+                loss.less_bytes += bill.less(&loss.job, loss.bytes_per_s_before);
             }
         }
     }
@@ -172,20 +198,19 @@ impl Timeline {
     fn look(
         &mut self,
         fabric: &Fabric,
-        tick: &Increase,
+        state: &LinkState,
         link: LinkId,
-        moment: &Moment<'_>,
+        (at, bill): (f64, Option<&Bill>),
         changes: &mut Vec<Fault>,
     ) {
-        let at = moment.at;
         let full = fabric.link(link);
-        let lanes = tick.get(Quantity::Lanes, link).filter(|_| full.is_up());
-        let capacity = tick.get(Quantity::Capacity, link);
+        let lanes = state.lanes.get(link).filter(|_| full.is_up());
+        let capacity = state.agreed.get(link);
         let left = lanes.map(|lanes| lanes / f64::from(full.lanes_in_service));
         let rate = capacity.map(|c| c / full.capacity().0);
         let is_down = left.is_some_and(|l| l <= 0.0);
         let has_fewer = !is_down && left.is_some_and(|l| l < 1.0);
-        let errors = tick.get(Quantity::Errors, link);
+        let errors = state.errors.get(link);
         for (kind, left, is_read, is_now) in [
             (Kind::Down, left, left.is_some(), is_down),
             (Kind::Lanes, left, left.is_some(), has_fewer),
@@ -205,7 +230,7 @@ impl Timeline {
             let key = (link, kind);
             if is_now {
                 if !self.open.contains_key(&key) {
-                    let fault = self.begin(fabric, key, moment, left);
+                    let fault = self.begin(fabric, key, (at, bill), left);
                     changes.push(fault.clone());
                     self.open.insert(key, Open { fault, seen: at });
                 }
@@ -238,7 +263,7 @@ impl Timeline {
         &self,
         fabric: &Fabric,
         (link, kind): (LinkId, Kind),
-        moment: &Moment<'_>,
+        (at, bill): (f64, Option<&Bill>),
         left_ratio: Option<f64>,
     ) -> Fault {
         let rate = |job: &str| {
@@ -250,7 +275,9 @@ impl Timeline {
             (seconds > 0.0).then(|| bytes / seconds)
         };
         // Traffic may already take another way in the first tick of a fault.
-        let known = [self.last.as_ref(), moment.by_job].into_iter().flatten();
+        let known = [self.last.as_ref(), bill.map(|b| &b.by_job)]
+            .into_iter()
+            .flatten();
         let crossing = known.flat_map(|all| all.link(link, None).jobs);
         let jobs: BTreeMap<String, f64> = crossing
             .filter(|job| job.bytes > 0.0)
@@ -259,17 +286,18 @@ impl Timeline {
             .collect();
         Fault {
             schema: "hopbyte.fault/1",
+            id: link,
             link: fabric.link_name(link),
             fault: kind,
             change: Change::Began,
-            from_seconds: moment.at,
+            from_seconds: at,
             to_seconds: None,
             left_ratio,
             errors: 0.0,
             jobs: jobs
                 .into_iter()
                 .map(|(job, bytes_per_s_before)| Loss {
-                    less_bytes: moment.less(&job, bytes_per_s_before),
+                    less_bytes: bill.map_or(0.0, |b| b.less(&job, bytes_per_s_before)),
                     job,
                     bytes_per_s_before,
                 })
@@ -294,7 +322,7 @@ fn sort(fault: &mut Fault) {
 mod tests {
     use super::*;
     use crate::attribution::Recorded;
-    use hopbyte_fabric::{End, LinkState, Routing, Side, spec};
+    use hopbyte_fabric::{End, Increase, Quantity, Routing, Side, spec};
     use hopbyte_observe::counters::jobs;
     use hopbyte_observe::text::{Limits, Text};
 
@@ -343,7 +371,7 @@ mod tests {
             tick.set(Quantity::Errors, link, errors);
             let state = LinkState::of_increase(&fabric, &tick);
             let all = Attribution::of(&fabric, &routing, &state, &jobs, Recorded::default());
-            timeline.take(&fabric, &tick, Some(all))
+            timeline.take(&fabric, &state, at, Some(Arc::new(all)))
         };
         let full = f64::from(fabric.link(link).lanes_in_service);
         for at in 0..5 {

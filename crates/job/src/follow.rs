@@ -4,11 +4,10 @@ use crate::error::Result;
 use crate::inputs;
 use crate::live::Watched;
 use hopbyte_fabric::{Fabric, LinkState};
-use hopbyte_observe::CounterOptions;
 use hopbyte_observe::counters::{Counted, Follow};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use hopbyte_observe::{CounterOptions, Stamp, stamp};
+use std::path::PathBuf;
+use std::time::SystemTime;
 
 /// Counter files, or a live source, and their latest readings.
 pub struct Files {
@@ -20,10 +19,6 @@ pub struct Files {
     /// Previous readings, the start of the next increase.
     counters: Follow,
 }
-
-/// Modification time, inode and size of a file. The kernel's file clock has a granularity of some milliseconds,
-/// so a replacement may have the same time.
-pub type Stamp = (SystemTime, u64, u64);
 
 /// A change of the files.
 pub struct Change {
@@ -101,18 +96,6 @@ impl Change {
             notes,
         }
     }
-}
-
-/// The present stamp of a file; `None` if it cannot be read.
-pub fn stamp(file: &Path) -> Option<Stamp> {
-    let about = std::fs::metadata(file).ok()?;
-    Some((about.modified().ok()?, about.ino(), about.len()))
-}
-
-/// Seconds since 1970.
-pub fn unix(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0.0, |d| d.as_secs_f64())
 }
 
 #[cfg(test)]

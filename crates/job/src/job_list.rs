@@ -1,9 +1,8 @@
 //! Jobs and their nodes at a time: a list of a batch system, or the jobs that a store keeps.
 
 use crate::error::Result;
-use crate::follow::{Stamp, stamp};
 use hopbyte_fabric::Fabric;
-use hopbyte_observe::{Jobs, KEPT_JOBS, kept_jobs, read_jobs};
+use hopbyte_observe::{Jobs, KEPT_JOBS, Stamp, kept_jobs, read_jobs, stamp};
 use std::path::{Path, PathBuf};
 
 /// Where jobs are listed.

@@ -75,7 +75,7 @@ pub mod verify;
 
 pub use document::Document;
 pub use error::{JobError, Lacking, Result, causes, class, is_lacking, told};
-pub use follow::{Change, Files, Stamp, stamp, unix};
+pub use follow::{Change, Files};
 pub use hopbyte_map::MAX_THREADS;
 pub use hopbyte_observe::Jobs;
 pub use inputs::{LinkReading, nodes, reading};

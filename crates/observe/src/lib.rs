@@ -33,6 +33,7 @@ pub mod oracle;
 pub mod placement;
 pub mod secret;
 pub mod sources;
+mod stamp;
 pub mod text;
 pub mod trace;
 pub mod traffic;
@@ -46,5 +47,6 @@ pub use fabric::{Machine, MachineFiles, PLAIN, has_open_hosts, is_numbered, read
 pub use placement::{
     Placed, deal, host_list, host_names, parse_node_list, parse_nodes, read_placement,
 };
+pub use stamp::{Stamp, stamp, unix};
 pub use trace::{read_folded, read_trace};
 pub use traffic::{Measured, Measurement, measurement, read_traffic};

@@ -2,10 +2,11 @@
 
 use hopbyte_fabric::{Fabric, Increase, LinkId, LinkState};
 use hopbyte_job::attribution::{Attribution, ByJob, Recorded};
-use hopbyte_job::{JobError, JobList, Jobs, Machine, Stamp, told, unix};
+use hopbyte_job::{JobError, JobList, Jobs, Machine, told};
+use hopbyte_observe::{Stamp, unix};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Pause between attributions: at least this long, and this many times the duration of the last one.
@@ -79,7 +80,7 @@ impl Attributor {
         let (fabric, routing) = (&machine.fabric, &machine.routing);
         let (jobs, recorded) = self.read(fabric, Some(time_seconds), time_seconds)?;
         let all = Attribution::of(fabric, routing, state, &jobs, recorded);
-        Ok(Shown::new(fabric, state, &jobs, all))
+        Ok(Shown::new(fabric, state, &jobs, Arc::new(all)))
     }
 
     /// Bytes by job of a tick, of the jobs that run then; `None` if the list cannot be read, which `talk` hears of.
@@ -129,7 +130,7 @@ impl Attributor {
         &self,
         machine: &Machine,
         talk: &dyn Fn(&str),
-        mut each: impl FnMut(&LinkState, &Jobs, Attribution),
+        mut each: impl FnMut(&LinkState, f64, &Jobs, Attribution),
     ) {
         let mut file = JobFile {
             source: self,
@@ -148,7 +149,7 @@ impl Attributor {
             let (fabric, routing) = (&machine.fabric, &machine.routing);
             let recorded = file.recorded.clone();
             let all = Attribution::of(fabric, routing, &state, &file.jobs, recorded);
-            each(&state, &file.jobs, all);
+            each(&state, time_seconds, &file.jobs, all);
             std::thread::sleep(PAUSE.0.max(start.elapsed() * PAUSE.1));
         }
     }
@@ -197,7 +198,7 @@ impl JobFile<'_> {
 
 /// The jobs on the links of a reading, for the live page.
 pub struct Shown {
-    attribution: Attribution,
+    attribution: Arc<Attribution>,
     state: LinkState,
     list: List,
 }
@@ -229,7 +230,12 @@ pub struct OfLink {
 
 impl Shown {
     /// Lists the jobs of an attribution.
-    pub fn new(fabric: &Fabric, state: &LinkState, jobs: &Jobs, attribution: Attribution) -> Self {
+    pub fn new(
+        fabric: &Fabric,
+        state: &LinkState,
+        jobs: &Jobs,
+        attribution: Arc<Attribution>,
+    ) -> Self {
         let begin = |(job, id): (usize, &String)| Listed {
             job: id.clone(),
             nodes: jobs.nodes_of(job).iter().map(|n| n.0).collect(),

@@ -4,13 +4,14 @@ use crate::jobs::Attributor;
 use crate::source::Fresh;
 use hopbyte_collect::export::openmetrics::head;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
+use hopbyte_job::Machine;
 use hopbyte_job::attribution::Attribution;
-use hopbyte_job::{Machine, unix};
 use hopbyte_observe::Jobs;
+use hopbyte_observe::unix;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 type Family = (&'static str, &'static str, fn(&LinkState) -> &Column);
 
@@ -118,9 +119,7 @@ impl<'a> Ledger<'a> {
             labels: OnceLock::new(),
             jobs,
             kept: Mutex::new(Kept {
-                since: SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .map_or(0.0, |d| d.as_secs_f64()),
+                since: unix(SystemTime::now()),
                 totals: vec![vec![f64::NAN; links]; TOTALS.len()],
                 time_seconds: None,
                 failed: false,
@@ -165,7 +164,7 @@ impl<'a> Ledger<'a> {
     /// Attributes new bytes to jobs, without end; returns if there is no list of jobs.
     pub fn attribute(&self, talk: &dyn Fn(&str)) {
         if let Some(attributor) = &self.jobs {
-            attributor.run(self.machine, talk, |state, jobs, all| {
+            attributor.run(self.machine, talk, |state, _, jobs, all| {
                 self.add_jobs(state, jobs, &all);
             });
         }

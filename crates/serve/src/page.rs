@@ -10,11 +10,14 @@ use crate::jobs::{Attributor, OfLink, Shown as ShownJobs};
 use crate::past::{Moment, Past, Point, Series};
 use crate::source::{Fresh, Sink, Source};
 use hopbyte_fabric::{InputError, LinkId};
-use hopbyte_job::{Machine, told, unix};
+use hopbyte_job::faults::{Fault, Timeline};
+use hopbyte_job::{Machine, told};
+use hopbyte_observe::unix;
 use hopbyte_view::draw::Signs;
 use hopbyte_view::report::section::{bars, legend};
 use hopbyte_view::report::view::View;
 use hopbyte_view::report::{ReportInput, data, page, readings, words};
+use hopbyte_view::terminal::fault_words;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +25,9 @@ use std::time::{Duration, SystemTime};
 
 /// Interval of checks for the first reading.
 const FIRST: Duration = Duration::from_millis(10);
+
+/// Faults that are listed.
+const MOST_FAULTS: usize = 100;
 
 /// A live page with its readings.
 pub struct Live {
@@ -34,6 +40,8 @@ pub struct Live {
     store: Option<PathBuf>,
     now: Mutex<Now>,
     jobs: Option<Attributor>,
+    /// Faults of links, with what they cost the jobs if there is a list of jobs.
+    faults: Mutex<Timeline>,
     /// The jobs of the past reading that was asked for last.
     past_jobs: Mutex<Option<(f64, Arc<ShownJobs>)>>,
 }
@@ -70,6 +78,17 @@ struct News {
     dropped: u64,
     /// Number of attributions of bytes to jobs so far, if there is a list of jobs.
     jobs: Option<u64>,
+    /// Faults that last, then those that ended, the newest first; with `at` those of that time.
+    faults: Vec<Listed>,
+}
+
+/// A fault of a link.
+#[derive(Serialize)]
+struct Listed {
+    link: u32,
+    from_seconds: f64,
+    to_seconds: Option<f64>,
+    words: String,
 }
 
 /// A link's readings and its jobs.
@@ -113,6 +132,7 @@ impl Live {
             store: source.store().map(Path::to_owned),
             now: Mutex::default(),
             jobs,
+            faults: Mutex::default(),
             past_jobs: Mutex::default(),
         });
         let attributing = live.clone();
@@ -144,13 +164,36 @@ impl Live {
     fn attribute(&self) {
         let Some(jobs) = &self.jobs else { return };
         let said = |text: &str| eprintln!("hopbyte: {text}");
-        jobs.run(&self.machine, &said, |state, jobs, all| {
+        jobs.run(&self.machine, &said, |state, at, jobs, all| {
+            let all = Arc::new(all);
+            self.faults().charge(at, all.clone());
             let shown = ShownJobs::new(&self.machine.fabric, state, jobs, all);
             let mut now = self.now();
             now.jobs = Some(Arc::new(shown));
             now.attributions += 1;
             now.sequence += 1;
         });
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Timeline> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Faults of now and before, or those of a time.
+    fn listed_faults(&self, at: Option<f64>) -> Vec<Listed> {
+        let faults = self.faults();
+        let lasting = faults.lasting();
+        let all = lasting.iter().chain(faults.ended().rev());
+        let was = |f: &&Fault| {
+            at.is_none_or(|at| f.from_seconds <= at && f.to_seconds.is_none_or(|to| to > at))
+        };
+        let listed = |fault: &Fault| Listed {
+            link: fault.id.0,
+            from_seconds: fault.from_seconds,
+            to_seconds: fault.to_seconds,
+            words: fault_words(fault),
+        };
+        all.filter(was).take(MOST_FAULTS).map(listed).collect()
     }
 
     fn has_reading(&self) -> bool {
@@ -230,6 +273,7 @@ impl Live {
             names,
             dropped: now.past.dropped,
             jobs: self.jobs.as_ref().map(|_| now.attributions),
+            faults: self.listed_faults(at),
         })
     }
 
@@ -306,11 +350,13 @@ impl Sink for Live {
     fn publish(&self, fresh: Fresh) {
         let state = &fresh.state;
         let time = fresh.time_seconds;
+        let time = time.unwrap_or_else(|| unix(SystemTime::now()));
+        self.faults().take(&self.machine.fabric, state, time, None);
         if let Some(jobs) = &self.jobs {
-            jobs.take(state, time.unwrap_or_else(|| unix(SystemTime::now())));
+            jobs.take(state, time);
         }
         let mut moment = Moment::new(
-            time.unwrap_or_else(|| unix(SystemTime::now())),
+            time,
             &readings::loads(state),
             Signs::of(&self.machine.fabric, Some(state)),
         );

@@ -1,15 +1,13 @@
 //! The jobs over time beside the logs of a store: a CSV `job,nodes,start,end` that grows by a line when a job begins, and by
 //! one with its end when it has left the list.
 
-use hopbyte_observe::text::open;
-use hopbyte_observe::{KEPT_JOBS, Listed, ObserveError, list_jobs};
+use hopbyte_observe::{KEPT_JOBS, Listed, ObserveError, list_jobs, stamp, unix};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 const HEADER: &str = "job,nodes,start,end\n";
 /// Pause between looks at the list.
@@ -19,9 +17,6 @@ const TIDY_SECONDS: f64 = 86_400.0;
 
 /// Name and hosts of a job.
 type Key = (String, String);
-
-/// Time of change, inode and size of a file.
-type Stamp = (SystemTime, u64, u64);
 
 /// The jobs of a store.
 #[derive(Debug)]
@@ -157,17 +152,6 @@ fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(path, file)
 }
 
-fn seconds() -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0.0, |d| d.as_secs_f64())
-}
-
-/// The stamp of a file that can be read.
-fn stamp(file: &Path) -> Option<Stamp> {
-    let about = open(file).and_then(|f| f.metadata()).ok()?;
-    Some((about.modified().ok()?, about.ino(), about.len()))
-}
-
 /// Keeps the jobs of a list in a store, from a thread: the list is read again when it changes. A list or a table that
 /// fails is said on standard error; the jobs before stay.
 ///
@@ -178,10 +162,10 @@ pub fn follow_jobs(
     folder: &Path,
     retain_seconds: Option<u64>,
 ) -> Result<(), ObserveError> {
-    let mut kept = KeptJobs::open(folder, retain_seconds, seconds())?;
+    let mut kept = KeptJobs::open(folder, retain_seconds, unix(SystemTime::now()))?;
     let list = list.to_owned();
     let mut seen = stamp(&list);
-    kept.take(&list_jobs(&list)?, seconds())?;
+    kept.take(&list_jobs(&list)?, unix(SystemTime::now()))?;
     std::thread::spawn(move || {
         let mut said = String::new();
         loop {
@@ -190,7 +174,8 @@ pub fn follow_jobs(
             if now.is_some() && now == seen {
                 continue;
             }
-            let taken = list_jobs(&list).and_then(|listed| kept.take(&listed, seconds()));
+            let taken =
+                list_jobs(&list).and_then(|listed| kept.take(&listed, unix(SystemTime::now())));
             match taken {
                 Ok(()) => {
                     seen = now;

@@ -10,11 +10,11 @@ mod fit;
 mod lines;
 
 use crate::error::Result;
-use crate::follow::unix;
 use crate::settings::Settings;
 use hopbyte_fabric::{Fabric, InputError, Routing};
 use hopbyte_model::parameters::{PRESETS, Parameters};
 use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_observe::unix;
 use std::path::Path;
 
 pub(crate) use lines::PROBE;

@@ -7,10 +7,11 @@ use hopbyte_fabric::{Allocation, Fabric, NodeId};
 use hopbyte_model::program::Forecast;
 use hopbyte_observe::read_placement;
 use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_observe::unix;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// The file in the folder of a trace.
 const FILE: &str = "measured.csv";
@@ -114,8 +115,7 @@ pub fn keep(trace: &str, runs: &[RecordedRun], fabric: &Fabric, ranks: usize) ->
         if known.iter().any(is_same) {
             continue;
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0.0, |d| d.as_secs_f64());
+        let now = unix(SystemTime::now());
         let names: Vec<&str> = nodes.iter().map(|&n| &*fabric.node(n).name).collect();
         lines.push_str(&format!("{now:.3},{seconds:.6},{}\n", names.join("|")));
         known.push((String::new(), seconds, nodes.clone()));

@@ -9,6 +9,11 @@ pub fn fault_text(fault: &Fault) -> String {
         Some(to) => format!("{:.0} to {to:.0}", fault.from_seconds),
         None => format!("since {:.0}", fault.from_seconds),
     };
+    format!("{time}: {}", fault_words(fault))
+}
+
+/// The same without the time.
+pub fn fault_words(fault: &Fault) -> String {
     let percent = fault.left_ratio.map_or(f64::NAN, |left| 100.0 * left);
     let kind = match fault.fault {
         Kind::Down => "down".to_owned(),
@@ -16,7 +21,7 @@ pub fn fault_text(fault: &Fault) -> String {
         Kind::Slower => format!("at {percent:.0} % of its rate"),
         Kind::Errors => format!("with {:.0} errors", fault.errors),
     };
-    let mut text = format!("{time}: {} {kind}", fault.link);
+    let mut text = format!("{} {kind}", fault.link);
     for loss in fault.jobs.iter().take(4) {
         let (less, rate) = (loss.less_bytes / 1e6, loss.bytes_per_s_before / 1e6);
         text += &format!(

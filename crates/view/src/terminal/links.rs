@@ -1,12 +1,13 @@
 //! The links of a machine as a page: load of each direction, and the worst links.
 
 use super::{HISTORY, Room, beside_links, fault_text, shortened, spark, widest};
-use hopbyte_fabric::{Fabric, Increase, LinkId, LinkState};
+use hopbyte_fabric::{Fabric, LinkId, LinkState};
 use hopbyte_job::attribution::Attribution;
-use hopbyte_job::faults::{Change, Fault, Timeline};
+use hopbyte_job::faults::{Fault, Timeline};
 use hopbyte_job::links::worst_first;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Characters of a full bar.
 const BAR: usize = 30;
@@ -19,8 +20,8 @@ pub struct LinksPage {
     fabric: Fabric,
     past: HashMap<LinkId, VecDeque<f64>>,
     faults: Timeline,
-    /// Faults that ended, the newest last.
-    ended: VecDeque<Fault>,
+    /// Bytes by job of the last state.
+    by_job: Option<Arc<Attribution>>,
 }
 
 /// Load of the links of one direction, or of one kind if there are no directions.
@@ -39,18 +40,14 @@ impl LinksPage {
             fabric,
             past: HashMap::new(),
             faults: Timeline::default(),
-            ended: VecDeque::new(),
+            by_job: None,
         }
     }
 
-    /// Takes a tick with the bytes by job, if they are known; returns the faults that began or ended.
-    pub fn take(&mut self, tick: &Increase, by_job: Option<Attribution>) -> Vec<Fault> {
-        let changes = self.faults.take(&self.fabric, tick, by_job);
-        let ended = changes.iter().filter(|f| f.change == Change::Ended);
-        self.ended.extend(ended.cloned());
-        let many = self.ended.len().saturating_sub(FAULTS);
-        self.ended.drain(..many);
-        changes
+    /// Takes the state of a time with the bytes by job, if they are known; returns the faults that began or ended.
+    pub fn take(&mut self, state: &LinkState, at: f64, by_job: Option<Attribution>) -> Vec<Fault> {
+        self.faults
+            .take(&self.fabric, state, at, by_job.map(Arc::new))
     }
 
     /// Faults that last, the oldest first.
@@ -124,7 +121,9 @@ impl LinksPage {
     fn faults_text(&self) -> String {
         let lasting = self.lasting();
         let shown = lasting.iter().take(FAULTS).map(fault_text);
-        let lines = self.ended.iter().map(fault_text).chain(shown);
+        let ended = self.faults.ended();
+        let past = ended.len().saturating_sub(FAULTS);
+        let lines = ended.skip(past).map(fault_text).chain(shown);
         let mut text: String = lines.map(|line| line + "\n").collect();
         if lasting.len() > FAULTS {
             let _ = writeln!(text, "and {} more faults that last", lasting.len() - FAULTS);
@@ -133,7 +132,7 @@ impl LinksPage {
     }
 
     fn worst(&self, state: &LinkState, top: usize, room: Room) -> String {
-        let words = beside_links(self.faults.by_job(), None, &self.fabric, state);
+        let words = beside_links(self.by_job.as_deref(), None, &self.fabric, state);
         let beside = words.as_ref().map(|(_, words)| words);
         // Without a kind to look for there is no error.
         let mut links = worst_first(None, None, &self.fabric, state).unwrap_or_default();

@@ -20,7 +20,7 @@ mod verify;
 pub use abilities::abilities_text;
 pub use blame::blame_text;
 pub use calibrate::calibration_text;
-pub use faults::fault_text;
+pub use faults::{fault_text, fault_words};
 pub use jobs::beside_links;
 pub use links::LinksPage;
 pub use load::load_table;

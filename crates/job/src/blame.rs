@@ -145,10 +145,14 @@ pub fn blame(
         causes.push(cause);
     }
     let named: BTreeSet<String> = causes.iter().map(|c| c.name.clone()).collect();
-    let mut slow = view.slow(&waiting);
-    slow.extend(view.begins(&waiting, &faulty));
-    slow.retain(|c| !named.contains(&c.name));
-    causes.extend(slow);
+    let is_miscabled = causes.iter().any(|c| c.fault == Kind::Miscabled);
+    // Routes over exchanged cables are not those of the fabric, and say nothing about waiting.
+    if !is_miscabled {
+        let mut slow = view.slow(&waiting);
+        slow.extend(view.begins(&waiting, &faulty));
+        slow.retain(|c| !named.contains(&c.name));
+        causes.extend(slow);
+    }
     causes.extend(view.hot_spots(&waiting));
     causes.sort_by(|a, b| {
         // A hot spot is what traffic does to a healthy network; faults come first.
@@ -171,12 +175,15 @@ pub fn blame(
         (known(&state.used_ratio), "use: no window or no bytes"),
     ];
     let lacks = lacks.into_iter().filter(|(known, _)| !known);
-    let not_judged: Vec<String> = lacks.map(|(_, words)| words.to_owned()).collect();
+    let mut not_judged: Vec<String> = lacks.map(|(_, words)| words.to_owned()).collect();
     if not_judged.len() == FAULTS {
         refuse!(
             "nothing can be judged: {}\nhint: give --interval SECONDS if the counters are those of a known window",
             not_judged.join("; ")
         );
+    }
+    if is_miscabled {
+        not_judged.push("slow links and nodes: cables are not as the fabric has them".into());
     }
     Ok(Blame {
         schema: "hopbyte.blame/1",

@@ -139,6 +139,8 @@ class Machine:
         file = self.folder / "network.toml"
         file.write_text(
             f"link_efficiency = 1.0\nhost_crossing_bytes = 0.0\nhost_links = true\nlatency_s = {latency}\n"
+            # The delay of emulated links is in the measured latency.
+            "hop_latency_s = 0.0\n"
             f"overhead_s = {overhead}\nmemory_bytes_per_s = 2e9\nmemory_latency_s = 1e-5\neager_bytes = {EAGER}\n"
             f"calibration = {json.dumps(said)}\n"
             "[protocol.packets]\ndata_bytes = 1448.0\nheader_bytes = 66.0\npadding_bytes = 1.0\nanswer_bytes = 66.0\n"

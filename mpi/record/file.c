@@ -97,7 +97,8 @@ void hopbyte_library_write(FILE *out)
     for (char **each = environ; each && *each; each++) {
         const char *value = strchr(*each, '=');
         bool ompi = strncmp(*each, "OMPI_MCA_coll", 13) == 0;
-        bool mpich = strncmp(*each, "MPIR_CVAR_", 10) == 0 && (strstr(*each, "_ALGORITHM") || strstr(*each, "_MSG_SIZE"));
+        bool selects = strstr(*each, "_ALGORITHM") || strstr(*each, "_MSG_SIZE") || strstr(*each, "_JSON_FILE");
+        bool mpich = strncmp(*each, "MPIR_CVAR_", 10) == 0 && selects;
         if (value && (ompi || mpich) && !strpbrk(value, "\t\n"))
             fprintf(out, "setting\t%.*s\t%s\n", (int)(value - *each), *each, value + 1);
     }
@@ -148,7 +149,9 @@ void hopbyte_file_init(bool spawned)
     hopbyte_host_read(host, sizeof host);
     int length = 0;
     NEXT(Get_library_version)(file.library, &length);
-    file.library[strcspn(file.library, "\n\t")] = 0;
+    file.library[strcspn(file.library, "\n")] = 0;
+    /* MPICH 4 has a tab before its version. */
+    for (char *tab = file.library; (tab = strchr(tab, '\t'));) *tab = ' ';
     file.spawned = spawned;
     file.start = clock_now();
     if (spawned)

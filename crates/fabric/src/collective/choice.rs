@@ -1,8 +1,8 @@
 //! Algorithm selection of MPI libraries for collectives, by ranks and bytes.
 //!
 //! Thresholds are the libraries' defaults. MPICH: Thakur, Rabenseifner, Gropp, "Optimization of Collective
-//! Communication Operations in MPICH", IJHPCA 19(1), 2005, sections 4 and 5, which are still the defaults of its
-//! `MPIR_CVAR_*_MSG_SIZE` variables. Open MPI: `open_mpi.rs`.
+//! Communication Operations in MPICH", IJHPCA 19(1), 2005, sections 4 and 5, and from version 4 on the tables that replaced
+//! them, as counted in 4.0.2 and 5.0.2 with one rank a node (`tests/mpi/test_collectives.py`). Open MPI: `open_mpi.rs`.
 
 use super::{Algorithm, Collective, open_mpi};
 use crate::error::{FabricError, InputError};
@@ -13,8 +13,10 @@ use std::collections::BTreeMap;
 pub enum Library {
     /// Open MPI from 4.1 on, component `coll/tuned`.
     OpenMpi,
-    /// MPICH and Cray MPICH without tuning files.
+    /// MPICH from version 4 on without tuning files.
     Mpich,
+    /// MPICH before version 4, and Cray MPICH.
+    OldMpich,
     /// NCCL and RCCL: rings, which they use for large messages; roots and blocks directly.
     Nccl,
 }
@@ -25,11 +27,20 @@ impl Library {
         if version.starts_with("Open MPI") {
             Some(Self::OpenMpi)
         } else if version.contains("MPICH") && !version.contains("MVAPICH") {
-            Some(Self::Mpich)
+            let old = version.contains("CRAY") || major(version).is_some_and(|v| v < 4);
+            Some(if old { Self::OldMpich } else { Self::Mpich })
         } else {
             None
         }
     }
+}
+
+/// The first number of `MPICH Version: 4.0.2`.
+fn major(version: &str) -> Option<u32> {
+    let (_, number) = version.split_once(':')?;
+    let digits = number.trim_start();
+    let end = digits.find(|c: char| !c.is_ascii_digit());
+    digits[..end.unwrap_or(digits.len())].parse().ok()
 }
 
 /// A choice of algorithms: a library's rules, with individual overrides.
@@ -140,6 +151,7 @@ impl Algorithms {
         match self.library {
             Some(Library::OpenMpi) => open_mpi::choose(collective, vector, ranks, bytes),
             Some(Library::Nccl) => nccl(collective),
+            Some(Library::OldMpich) => old_mpich(collective, vector, ranks, bytes),
             Some(Library::Mpich) | None => mpich(collective, vector, ranks, bytes),
         }
     }
@@ -194,7 +206,11 @@ impl Algorithms {
             }
             (None, Some(Library::Mpich)) if self.doubt.is_some() => "assumed, as MPICH decides",
             (None, Some(Library::OpenMpi)) => "as Open MPI decides",
+            (None, Some(Library::OldMpich)) if self.doubt.is_some() => {
+                "assumed, as MPICH 3 decides"
+            }
             (None, Some(Library::Mpich)) => "as MPICH decides",
+            (None, Some(Library::OldMpich)) => "as MPICH 3 decides",
             (None, None) => "assumed, as MPICH decides",
         }
     }
@@ -226,6 +242,17 @@ fn nccl(collective: Collective) -> Algorithm {
     }
 }
 
+/// Where version 3 decides otherwise.
+fn old_mpich(collective: Collective, vector: bool, ranks: usize, bytes: f64) -> Algorithm {
+    use Algorithm as A;
+    use Collective as C;
+    match collective {
+        C::Allreduce if bytes <= 2048.0 => A::RecursiveDoubling,
+        C::Alltoall if !vector && bytes <= 256.0 && ranks == 8 => A::Bruck,
+        _ => mpich(collective, vector, ranks, bytes),
+    }
+}
+
 fn mpich(collective: Collective, vector: bool, ranks: usize, bytes: f64) -> Algorithm {
     use Algorithm as A;
     use Collective as C;
@@ -233,11 +260,15 @@ fn mpich(collective: Collective, vector: bool, ranks: usize, bytes: f64) -> Algo
     let power = ranks.is_power_of_two();
     match collective {
         C::Barrier => A::Dissemination,
-        C::Broadcast if bytes < 12_288.0 || ranks < 8 => A::Binomial,
+        C::Broadcast if bytes <= 12_288.0 || ranks < 8 => A::Binomial,
+        C::Broadcast if bytes <= 524_288.0 && power => A::ScatterDoubling,
         C::Broadcast => A::ScatterAllgather,
         C::Reduce if bytes <= 2048.0 => A::Binomial,
         C::Reduce => A::Rabenseifner,
-        C::Allreduce if bytes <= 2048.0 => A::RecursiveDoubling,
+        // An element for each rank of the power of two, elements of eight bytes.
+        C::Allreduce if bytes < 8.0 * (1usize << ranks.max(1).ilog2()) as f64 => {
+            A::RecursiveDoubling
+        }
         C::Allreduce => A::Rabenseifner,
         C::Gather | C::Scatter => A::Binomial,
         C::Allgather if all < 524_288.0 && power => A::RecursiveDoubling,
@@ -246,7 +277,7 @@ fn mpich(collective: Collective, vector: bool, ranks: usize, bytes: f64) -> Algo
         C::ReduceScatter if all < 524_288.0 => A::RecursiveHalving,
         C::ReduceScatter => A::Pairwise,
         C::Alltoall if vector => A::Linear,
-        C::Alltoall if bytes <= 256.0 && ranks >= 8 => A::Bruck,
+        C::Alltoall if bytes <= 256.0 && ranks > 8 => A::Bruck,
         C::Alltoall if bytes <= 32_768.0 => A::Linear,
         C::Alltoall => A::Pairwise,
         C::Scan => A::RecursiveDoubling,

@@ -59,7 +59,7 @@ pub enum Algorithm {
     RecursiveDoubling,
     /// Pairs at halving distances, half of the data each time.
     RecursiveHalving,
-    /// Reduce-scatter by recursive halving, then gather or allgather.
+    /// Reduce-scatter by halves exchanged from near to far, then gather or allgather from far to near.
     Rabenseifner,
     /// Blocks for several ranks combined, at distances 1, 2, 4, …
     Bruck,
@@ -83,7 +83,7 @@ pub enum Algorithm {
     SplitBinary,
     /// Binomial-tree scatter, then allgather by recursive doubling.
     ScatterDoubling,
-    /// Rabenseifner's with halves exchanged from near to far.
+    /// Rabenseifner's, where ranks beyond a power of two add up half of their vectors before.
     NearRabenseifner,
     /// Blocks between neighbours, two at a time.
     NeighborExchange,
@@ -255,6 +255,7 @@ impl Collective {
                 A::Linear,
                 A::Binary,
                 A::InOrderBinary,
+                A::NearRabenseifner,
             ],
             Self::Allreduce => &[
                 A::Rabenseifner,
@@ -568,12 +569,8 @@ impl Operation<'_> {
                 out.tree(false, |s| part * s.1 as f64);
                 out.ring(|_| part);
             }
-            (C::Reduce, _) => {
-                let core = out.fold(whole);
-                out.halving(core, whole);
-                let part = whole / core as f64;
-                out.core_gather(core, part);
-            }
+            (C::Reduce, A::NearRabenseifner) => out.reduce_by_halves(whole, Out::fold_by_halves),
+            (C::Reduce, _) => out.reduce_by_halves(whole, Out::fold),
             (C::Allreduce, A::RecursiveDoubling) => out.allreduce_doubling(whole),
             (C::Allreduce, A::Ring) => {
                 let part = whole / n as f64;
@@ -587,8 +584,8 @@ impl Operation<'_> {
             (C::ReduceScatter, A::Hierarchical(g)) => out.reduce_scatter_by_host(g as usize, whole),
             (C::Allreduce, _) => {
                 let core = out.fold(whole);
-                out.halving(core, whole);
-                out.doubling(core, |mask| whole * mask as f64 / core as f64);
+                out.near_halving(core, whole);
+                out.far_doubling(core, whole);
                 out.unfold(core, |_| Some(whole));
             }
             // Each forwards all blocks except its successor's.

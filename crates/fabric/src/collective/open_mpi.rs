@@ -6,9 +6,9 @@
 
 use super::Algorithm::{
     Binary, Binomial, Bruck, Butterfly, Dissemination, GatherThenBroadcast, InOrderBinary, Knomial,
-    Linear, NearBinomial, NearRabenseifner, NeighborExchange, Pairwise, Rabenseifner,
-    RecursiveDoubling, RecursiveHalving, ReduceThenBroadcast, ReduceThenScatter, Ring,
-    ScatterDoubling, SplitBinary, SynchronisedLinear,
+    Linear, NearBinomial, NearRabenseifner, NeighborExchange, Pairwise, RecursiveDoubling,
+    RecursiveHalving, ReduceThenBroadcast, ReduceThenScatter, Ring, ScatterDoubling, SplitBinary,
+    SynchronisedLinear,
 };
 use super::{Algorithm, Collective};
 
@@ -51,7 +51,7 @@ fn fallback(collective: Collective, chosen: Algorithm, ranks: usize, elements: f
     match (collective, chosen) {
         (Collective::Allreduce, Ring) if fewer(ranks) => RecursiveDoubling,
         (Collective::Allreduce, NearRabenseifner) if fewer(power) => Linear,
-        (Collective::Reduce, Rabenseifner) if fewer(power) => Linear,
+        (Collective::Reduce, NearRabenseifner) if fewer(power) => Linear,
         (Collective::Broadcast, ScatterDoubling) if fewer(ranks) => Linear,
         (Collective::Broadcast, SplitBinary) if fewer(2) => Ring,
         (Collective::Allgather, RecursiveDoubling) if power != ranks => Bruck,
@@ -113,7 +113,7 @@ pub(super) fn numbered(name: &str, number: u32) -> Option<(Collective, Algorithm
                 Binary,
                 Binomial,
                 InOrderBinary,
-                Rabenseifner,
+                NearRabenseifner,
             ],
         ),
         "reduce_scatter_block" => (
@@ -328,7 +328,7 @@ const REDUCE: &[Decision] = &[
     (
         4,
         &[
-            (8.0, Rabenseifner),
+            (8.0, NearRabenseifner),
             (16.0, Binary),
             (32.0, Ring),
             (262_144.0, Linear),

@@ -268,11 +268,16 @@ impl<F: FnMut(Step)> Out<'_, F> {
         }
     }
 
-    /// Halves, quarters, … at distances core/2, core/4, …
-    pub fn halving(&mut self, core: usize, bytes: f64) {
+    /// Halves, quarters, … at distances 1, 2, …
+    pub fn near_halving(&mut self, core: usize, bytes: f64) {
+        self.doubling(core, |mask| bytes / (2 * mask) as f64);
+    }
+
+    /// …, quarters, halves at distances …, 2, 1.
+    pub fn far_doubling(&mut self, core: usize, bytes: f64) {
         let mut mask = core / 2;
         while mask > 0 {
-            self.core_swaps(core, mask, bytes * mask as f64 / core as f64);
+            self.core_swaps(core, mask, bytes / (2 * mask) as f64);
             mask /= 2;
         }
     }
@@ -285,17 +290,55 @@ impl<F: FnMut(Step)> Out<'_, F> {
         self.round += 1;
     }
 
-    /// Parts gathered at position 0 by a binomial tree over the power of two.
-    pub fn core_gather(&mut self, core: usize, part: f64) {
-        let mut mask = 1;
-        while mask < core {
-            for j in (mask..core).step_by(2 * mask) {
-                let (from, to) = (self.core_rank(core, j), self.core_rank(core, j - mask));
-                self.send(from, to, part * mask as f64);
+    /// One rank of each of the first pairs gets the sums of both vectors, of which each adds up a half; returns the remaining
+    /// power of two.
+    pub fn fold_by_halves(&mut self, bytes: f64) -> usize {
+        let core = 1usize << self.n.ilog2();
+        let rest = self.n - core;
+        self.odd = 0;
+        for pair in 0..rest {
+            self.swap(2 * pair, 2 * pair + 1, bytes / 2.0);
+        }
+        self.round += u32::from(rest > 0);
+        for pair in 0..rest {
+            self.send(2 * pair + 1, 2 * pair, bytes / 2.0);
+        }
+        self.round += u32::from(rest > 0);
+        core
+    }
+
+    /// Rabenseifner's reduction after [`Self::fold`] or [`Self::fold_by_halves`]: halves exchanged from near to far, and their
+    /// results gathered at the root from far to near. A root that was folded takes the place of the first rank, which sends it
+    /// its part.
+    pub fn reduce_by_halves(&mut self, bytes: f64, fold: fn(&mut Self, f64) -> usize) {
+        let root = std::mem::take(&mut self.root);
+        let core = fold(self, bytes);
+        self.near_halving(core, bytes);
+        let (part, rest) = (bytes / core as f64, self.n - core);
+        let was_folded = root < 2 * rest && !root.is_multiple_of(2);
+        let top = match root {
+            _ if was_folded => 0,
+            _ if root < 2 * rest => root / 2,
+            _ => root - rest,
+        };
+        if was_folded {
+            self.send(0, root, part);
+            self.round += 1;
+        }
+        let rank = |out: &Self, j: usize| match was_folded && j == 0 {
+            true => root,
+            false => out.core_rank(core, j),
+        };
+        let mut mask = core / 2;
+        while mask > 0 {
+            for j in mask..2 * mask {
+                let (from, to) = (rank(self, j ^ top), rank(self, j ^ top ^ mask));
+                self.send(from, to, part * (core / (2 * mask)) as f64);
             }
             self.round += 1;
-            mask *= 2;
+            mask /= 2;
         }
+        self.root = root;
     }
 
     /// Two binary trees; the second is the first mirrored, or shifted by one for an odd number of members. `count` of

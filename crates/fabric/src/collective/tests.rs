@@ -362,6 +362,49 @@ fn rules_are_those_of_the_library_except_where_one_is_given() {
         let chosen = default.choose_for(C::Alltoall, vector, 16, bytes);
         assert_eq!(chosen, expected, "{vector} {bytes}");
     }
+    for (collective, ranks, bytes, expected, old) in [
+        (
+            C::Allreduce,
+            8,
+            56.0,
+            A::RecursiveDoubling,
+            A::RecursiveDoubling,
+        ),
+        (C::Allreduce, 9, 64.0, A::Rabenseifner, A::RecursiveDoubling),
+        (C::Allreduce, 16, 4096.0, A::Rabenseifner, A::Rabenseifner),
+        (C::Alltoall, 8, 8.0, A::Linear, A::Bruck),
+        (C::Alltoall, 9, 256.0, A::Bruck, A::Bruck),
+        (C::Broadcast, 8, 12_288.0, A::Binomial, A::Binomial),
+        (
+            C::Broadcast,
+            8,
+            12_296.0,
+            A::ScatterDoubling,
+            A::ScatterDoubling,
+        ),
+        (
+            C::Broadcast,
+            8,
+            524_296.0,
+            A::ScatterAllgather,
+            A::ScatterAllgather,
+        ),
+        (
+            C::Broadcast,
+            12,
+            20_000.0,
+            A::ScatterAllgather,
+            A::ScatterAllgather,
+        ),
+    ] {
+        let of = |library| Algorithms::of(library).choose(collective, ranks, bytes);
+        assert_eq!(
+            of(Library::Mpich),
+            expected,
+            "{collective:?} {ranks} {bytes}"
+        );
+        assert_eq!(of(Library::OldMpich), old, "{collective:?} {ranks} {bytes}");
+    }
     let bruck = Algorithms::parse("alltoall=bruck").unwrap();
     assert_eq!(bruck.choose_for(C::Alltoall, true, 16, 8.0), A::Linear);
     assert_eq!(default.choose(C::Allgather, 12, 7000.0), A::Ring);
@@ -377,9 +420,10 @@ fn rules_are_those_of_the_library_except_where_one_is_given() {
     );
     for (version, library) in [
         ("MPICH Version:      4.0.2", Some(Library::Mpich)),
+        ("MPICH Version:      3.4.3", Some(Library::OldMpich)),
         (
             "MPI VERSION    : CRAY MPICH version 8.1",
-            Some(Library::Mpich),
+            Some(Library::OldMpich),
         ),
         ("MVAPICH2 Version      :\t2.3", None),
         ("Intel(R) MPI Library 2021.6", None),
@@ -501,4 +545,71 @@ fn two_levels_have_these_bytes() {
     near(between(o, 7, 0), 1400.0);
     let o = of(Collective::Allreduce, Hierarchical(1), 800.0);
     near(between(o, 7, 0), 1400.0);
+}
+
+/// Bytes by pair of six ranks as counted in MPICH 4.0.2 (both) and by Open MPI's monitoring (the third).
+#[test]
+fn halves_are_exchanged_from_near_to_far() {
+    use Algorithm as A;
+    use Collective as C;
+    type Pairs<'a> = &'a [(u32, u32, f64)];
+    let reduce: Pairs<'_> = &[
+        (0, 2, 8000.0),
+        (0, 4, 2000.0),
+        (1, 0, 8000.0),
+        (2, 0, 4000.0),
+        (2, 5, 2000.0),
+        (3, 2, 8000.0),
+        (4, 0, 4000.0),
+        (4, 5, 4000.0),
+        (5, 2, 4000.0),
+        (5, 4, 4000.0),
+    ];
+    let allreduce: Pairs<'_> = &[
+        (0, 1, 8000.0),
+        (1, 0, 8000.0),
+        (1, 3, 8000.0),
+        (1, 4, 4000.0),
+        (2, 3, 8000.0),
+        (3, 1, 8000.0),
+        (3, 2, 8000.0),
+        (3, 5, 4000.0),
+        (4, 1, 4000.0),
+        (4, 5, 8000.0),
+        (5, 3, 4000.0),
+        (5, 4, 8000.0),
+    ];
+    let by_halves: Pairs<'_> = &[
+        (0, 1, 4000.0),
+        (0, 2, 8000.0),
+        (0, 4, 2000.0),
+        (1, 0, 8000.0),
+        (2, 0, 4000.0),
+        (2, 3, 4000.0),
+        (2, 5, 2000.0),
+        (3, 2, 8000.0),
+        (4, 0, 4000.0),
+        (4, 5, 4000.0),
+        (5, 2, 4000.0),
+        (5, 4, 4000.0),
+    ];
+    for (collective, algorithm, expected) in [
+        (C::Reduce, A::Rabenseifner, reduce),
+        (C::Allreduce, A::Rabenseifner, allreduce),
+        (C::Reduce, A::NearRabenseifner, by_halves),
+    ] {
+        let operation = Operation {
+            collective,
+            algorithm,
+            ranks: 6,
+            root: if collective == C::Reduce { 2 } else { 0 },
+            sizes: Sizes::Same(8000.0),
+        };
+        let mut found = std::collections::BTreeMap::new();
+        for step in steps(operation) {
+            *found.entry((step.from, step.to)).or_insert(0.0) += step.bytes * f64::from(step.times);
+        }
+        let found: Vec<_> = found.into_iter().map(|((a, b), c)| (a, b, c)).collect();
+        assert_eq!(found, expected, "{collective:?} {algorithm:?}");
+    }
 }

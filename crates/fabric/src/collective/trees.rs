@@ -109,23 +109,9 @@ impl<F: FnMut(Step)> Out<'_, F> {
     /// Rabenseifner's allreduce with halves exchanged from near to far; the ranks beyond a power of two share their
     /// vectors by halves.
     pub fn near_rabenseifner(&mut self, bytes: f64) {
-        let core = 1usize << self.n.ilog2();
-        let rest = self.n - core;
-        self.odd = 0;
-        for pair in 0..rest {
-            self.swap(2 * pair, 2 * pair + 1, bytes / 2.0);
-        }
-        self.round += u32::from(rest > 0);
-        for pair in 0..rest {
-            self.send(2 * pair + 1, 2 * pair, bytes / 2.0);
-        }
-        self.round += u32::from(rest > 0);
-        self.doubling(core, |mask| bytes / (2 * mask) as f64);
-        let mut mask = core / 2;
-        while mask > 0 {
-            self.core_swaps(core, mask, bytes / (2 * mask) as f64);
-            mask /= 2;
-        }
+        let core = self.fold_by_halves(bytes);
+        self.near_halving(core, bytes);
+        self.far_doubling(core, bytes);
         self.unfold(core, |_| Some(bytes));
     }
 

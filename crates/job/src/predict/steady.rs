@@ -1,11 +1,9 @@
 //! Runs with more and more iterations of each loop, until run times no longer change.
 
 use crate::error::Result;
-use hopbyte_fabric::NodeId;
 use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::trace::folded::{Folded, Shortened};
-use hopbyte_model::network::Network;
-use hopbyte_model::program::{Forecast, Forecaster};
+use hopbyte_model::program::{Ending, Forecast, Forecaster, Placed};
 
 /// Calls of all ranks that a run executes, about, and iterations of the loops that are shortened to them.
 const FIRST: (u64, u64) = (4_000, 4);
@@ -26,9 +24,6 @@ pub(super) struct Job<'a> {
     pub(super) operations_per_s: Option<f64>,
 }
 
-/// A network, and nodes by rank.
-pub(super) type Placed<'a> = (&'a Network<'a>, &'a [NodeId]);
-
 /// Forecasts, and the calls that each executed.
 pub(super) struct Steady {
     pub(super) forecasts: Vec<Forecast>,
@@ -39,51 +34,99 @@ impl Job<'_> {
     /// The run time under each placement on its network, all with as many iterations.
     ///
     /// # Errors
-    /// More calls than can be executed; see [`Forecaster::new`] and [`Forecaster::run`].
+    /// More calls than can be executed; see [`Forecaster::new`] and [`Forecaster::endings`].
     pub(super) fn forecast(&self, placed: &[Placed<'_>]) -> Result<Steady> {
         let (each, numbers) = distinct(placed);
-        let mut found = self.run(&self.shorten(FIRST)?, &each)?;
+        let mut level = self.level(FIRST)?;
         for aim in MORE {
-            if found.is_unchanged() {
+            if level.is_unchanged(&each)? {
                 break;
             }
             let short = self.shorten(aim)?;
-            if calls(&short) == found.executed_calls {
+            if calls(&short) == level.executed_calls {
                 continue;
             }
-            let fewer = std::mem::replace(&mut found, self.run(&short, &each)?);
-            if found.is_like(&fewer) {
+            let mut fewer = std::mem::replace(&mut level, self.program(&short)?);
+            if level.is_like(&mut fewer, &each)? {
                 break;
             }
         }
-        found.forecasts = numbers.into_iter().map(|n| found.forecasts[n]).collect();
-        Ok(found)
+        let endings = level.all(&each)?;
+        let found = level.forecaster.parts(&each, &endings)?;
+        Ok(Steady {
+            forecasts: numbers.into_iter().map(|n| found[n]).collect(),
+            executed_calls: level.executed_calls,
+        })
     }
 
     fn shorten(&self, (aim, kept): (u64, u64)) -> Result<Shortened> {
         Ok(self.folded.shorten(aim, kept, MOST)?)
     }
 
-    fn run(&self, short: &Shortened, placed: &[Placed<'_>]) -> Result<Steady> {
-        let forecaster = Forecaster::new(short, self.rules, self.operations_per_s)?;
-        Ok(Steady {
-            forecasts: forecaster.run_all(placed, &[], TOLERANCE)?,
+    fn level(&self, aim: (u64, u64)) -> Result<Level> {
+        self.program(&self.shorten(aim)?)
+    }
+
+    fn program(&self, short: &Shortened) -> Result<Level> {
+        Ok(Level {
+            forecaster: Forecaster::new(short, self.rules, self.operations_per_s)?,
             executed_calls: calls(short),
+            endings: Vec::new(),
         })
     }
 }
 
-impl Steady {
-    fn is_unchanged(&self) -> bool {
-        let unchanged = |f: &Forecast| f.unsteady_seconds <= STEADY * f.seconds;
-        self.forecasts.iter().all(unchanged)
+/// A program with so many iterations, and its run times: of the first placements, of which one may show that there have to be
+/// more iterations.
+struct Level {
+    forecaster: Forecaster,
+    executed_calls: u64,
+    endings: Vec<Ending>,
+}
+
+impl Level {
+    /// The run times of this many placements at least.
+    fn first(&mut self, number: usize, placed: &[Placed<'_>]) -> Result<&[Ending]> {
+        let done = self.endings.len();
+        if done < number {
+            let more = self
+                .forecaster
+                .endings(&placed[done..number], &[], TOLERANCE)?;
+            self.endings.extend(more);
+        }
+        Ok(&self.endings[..number])
     }
 
-    fn is_like(&self, other: &Self) -> bool {
-        let like =
-            |(a, b): (&Forecast, &Forecast)| (a.seconds - b.seconds).abs() <= STEADY * a.seconds;
-        self.forecasts.iter().zip(&other.forecasts).all(like)
+    fn all(&mut self, placed: &[Placed<'_>]) -> Result<Vec<Ending>> {
+        Ok(self.first(placed.len(), placed)?.to_vec())
     }
+
+    fn is_unchanged(&mut self, placed: &[Placed<'_>]) -> Result<bool> {
+        for number in stages(placed.len()) {
+            let unchanged = |e: &Ending| e.unsteady_seconds <= STEADY * e.seconds;
+            if !self.first(number, placed)?.iter().all(unchanged) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_like(&mut self, fewer: &mut Self, placed: &[Placed<'_>]) -> Result<bool> {
+        for number in stages(placed.len()) {
+            let (all, fewer) = (self.first(number, placed)?, fewer.first(number, placed)?);
+            let like =
+                |(a, b): (&Ending, &Ending)| (a.seconds - b.seconds).abs() <= STEADY * a.seconds;
+            if !all.iter().zip(fewer).all(like) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The first placement, then all.
+fn stages(placements: usize) -> [usize; 2] {
+    [placements.min(1), placements]
 }
 
 fn calls(short: &Shortened) -> u64 {

@@ -35,7 +35,7 @@ impl Interruptions {
 }
 
 /// Computing of a scenario's ranks at its operating point.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Computing {
     point: OperatingPoint,
     memory_bound: f64,

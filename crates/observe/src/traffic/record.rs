@@ -12,7 +12,7 @@ use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
 use hopbyte_fabric::collective::{Algorithms, Library};
 use hopbyte_fabric::{InputError, Traffic};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Maximum number of members in all groups together.
 const MAX_MEMBERS: usize = 1 << 26;
@@ -81,13 +81,18 @@ pub(super) fn read(
 /// Why the decisions of the library that wrote the record may not be the known ones, if they may not.
 fn doubt<'a>(mut heads: impl Iterator<Item = &'a Head>) -> Option<&'static str> {
     let first = heads.next()?;
-    let several = heads.any(|h| h.host != first.host);
+    let mut hosts = HashSet::from([&first.host]);
+    let ranks = 1 + heads.map(|h| hosts.insert(&h.host)).count();
+    let several = hosts.len() > 1;
     match (first.library, first.release) {
         (Some(Library::OpenMpi), Some(release)) if release < (4, 1) => {
             Some("Open MPI before 4.1 decides by other tables")
         }
         (Some(Library::OpenMpi), Some(release)) if release >= (5, 0) && several => {
             Some("Open MPI 5 uses hierarchical algorithms (han) between hosts")
+        }
+        (Some(Library::Mpich), _) if several && ranks > hosts.len() => {
+            Some("MPICH reduces and broadcasts inside hosts and between them")
         }
         _ => None,
     }

@@ -252,6 +252,36 @@ fn hbr(rank: u32, size: u32, body: &str) -> String {
     format!("{lines}end\t{}\n", lines.lines().count())
 }
 
+/// MPICH's algorithms depend on the hosts where these have several ranks.
+#[test]
+fn collectives_of_mpich_between_hosts_are_assumed() {
+    let notes = |version: &str, hosts: [&str; 4]| {
+        let body = |r: usize| {
+            let listing = if r == 0 { "0-3" } else { "-" };
+            let (host, call) = (hosts[r], "allreduce\t-1\t8000\t8000\t1");
+            format!(
+                "library\t{version}\nhost\t{host}\nphase\t0\tmain\ngroup\tab\t4\t{listing}\nK\t0\tab\t{call}\n"
+            )
+        };
+        let files = [0, 1, 2, 3].map(|r| (format!("rank.{r}.hbr"), hbr(r as u32, 4, &body(r))));
+        let files: Vec<(&str, &str)> = files.iter().map(|(n, c)| (&**n, &**c)).collect();
+        prof(&files).unwrap().notes.join("\n")
+    };
+    let (four, three) = ("MPICH Version: 4.0.2", "MPICH Version: 3.4.3");
+    let assumed = "assumed: MPICH reduces and broadcasts inside hosts and between them";
+    assert!(notes(four, ["a", "a", "b", "b"]).contains(assumed));
+    for (version, hosts) in [
+        (four, ["a", "b", "c", "d"]),
+        (four, ["a"; 4]),
+        (three, ["a", "a", "b", "b"]),
+    ] {
+        let found = notes(version, hosts);
+        assert!(!found.contains("assumed"), "{version} {hosts:?}: {found}");
+    }
+    assert!(notes(four, ["a"; 4]).contains("rabenseifner (as MPICH decides)"));
+    assert!(notes(three, ["a"; 4]).contains("rabenseifner (as MPICH 3 decides)"));
+}
+
 #[test]
 fn records_of_our_own_by_phase_and_kind() {
     let first = "phase\t0\tmain\nphase\t3\tsolve/halo\ngroup\tab\t3\t0-2\ngroup\tcd\t2\t0-2:2\n";

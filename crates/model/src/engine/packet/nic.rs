@@ -429,7 +429,13 @@ impl Transport for Packets<'_> {
         (self.messages.iter()).any(|m| m.tag < ACKNOWLEDGEMENT && m.data_left > 0)
     }
 
-    fn latency(&mut self, from: NodeId, to: NodeId, _bytes: f64) -> Result<f64, ModelError> {
+    fn latency(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        _bytes: f64,
+        _tag: u32,
+    ) -> Result<f64, ModelError> {
         let parameters = self.network.parameters;
         Ok(if from == to {
             parameters.memory_latency_s

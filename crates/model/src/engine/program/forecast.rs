@@ -1,10 +1,11 @@
 //! Run time of a recorded program on a network, and its parts.
 //!
 //! Four runs of one engine: messages that take no time, their latency alone, also their bytes without other traffic, and
-//! everything. Their differences are the parts. A loop of which only some iterations are executed is extended by its
+//! everything. Their differences are the parts. The first three are the same for placements whose messages take as long
+//! there, which are all of many machines, so that those share them. A loop of which only some iterations are executed is extended by its
 //! iteration time at the end of those.
 
-use super::alone::{Alone, Cost};
+use super::alone::{Alone, Cost, Messages};
 use super::run::run_on;
 use super::{Flows, OpId, Program, ProgramTimes, Queued, Stream};
 use crate::error::ModelError;
@@ -25,6 +26,21 @@ pub struct Forecaster {
     spans: Vec<Span>,
     /// Computing time of each rank, whole loops included.
     compute: Vec<f64>,
+}
+
+/// A network, and nodes by rank.
+pub type Placed<'a> = (&'a Network<'a>, &'a [NodeId]);
+
+/// Most costs of messages that are compared at a time.
+const MOST_COMPARED: usize = 1 << 23;
+
+/// A run time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ending {
+    /// Run time.
+    pub seconds: f64,
+    /// Change of the iteration times at the end of the executed iterations, extended to the whole run.
+    pub unsteady_seconds: f64,
 }
 
 /// A run time with its parts: their sum is the run time.
@@ -97,44 +113,32 @@ impl Forecaster {
         self.program.operations().len()
     }
 
-    /// The run time of each placement on its network, side by side; see [`Self::run`].
+    /// The run time of each placement on its network, side by side; see [`Self::ending`].
     ///
     /// # Errors
     /// See [`run_on`].
-    pub fn run_all(
+    pub fn endings(
         &self,
-        placed: &[(&Network<'_>, &[NodeId])],
+        placed: &[Placed<'_>],
         background: &[Stream],
         tolerance: f64,
-    ) -> Result<Vec<Forecast>, ModelError> {
+    ) -> Result<Vec<Ending>, ModelError> {
         let each = placed
             .par_iter()
-            .map(|(network, nodes)| self.run(network, nodes, background, tolerance));
+            .map(|placed| self.ending(*placed, background, tolerance));
         each.collect()
     }
 
-    /// The run time with rank `i` on `nodes[i]`; `tolerance` as in [`Flows::new`].
+    /// The run time with rank `i` on node `i` of the list; `tolerance` as in [`Flows::new`].
     ///
     /// # Errors
     /// See [`run_on`].
-    pub fn run(
+    pub fn ending(
         &self,
-        network: &Network<'_>,
-        nodes: &[NodeId],
+        (network, nodes): Placed<'_>,
         background: &[Stream],
         tolerance: f64,
-    ) -> Result<Forecast, ModelError> {
-        let mut free = network.parameters.clone();
-        free.overhead_s = 0.0;
-        free.messages_per_s = None;
-        let free = Network::new(network.fabric, network.routing, &free, network.point);
-        let alone = |network: &Network<'_>, cost| -> Result<(f64, f64), ModelError> {
-            let (times, _) = run_on(Alone::new(network, cost), network, &self.program, nodes)?;
-            Ok(self.whole(&times))
-        };
-        let (ideal, _) = alone(&free, Cost::Nothing)?;
-        let (latency, _) = alone(network, Cost::Latency)?;
-        let (bandwidth, _) = alone(network, Cost::Bandwidth)?;
+    ) -> Result<Ending, ModelError> {
         // Frames of one path a pair; shares over several paths are known to flows alone.
         let rules = network.parameters.queues;
         let times = match rules.filter(|_| network.routing.is_single_path()) {
@@ -147,28 +151,146 @@ impl Forecaster {
                 run_on(flows, network, &self.program, nodes)?.0
             }
         };
-        let (seconds, unsteady_seconds) = self.whole(&times);
+        Ok(self.whole(&times))
+    }
+
+    /// The parts of the run times that [`Self::endings`] found.
+    ///
+    /// # Errors
+    /// See [`run_on`].
+    pub fn parts(
+        &self,
+        placed: &[Placed<'_>],
+        endings: &[Ending],
+    ) -> Result<Vec<Forecast>, ModelError> {
+        let messages = Messages::new(&self.program);
+        let together = MOST_COMPARED / messages.different.len().max(1);
+        let mut found = Vec::with_capacity(placed.len());
+        for placed in placed.chunks(together.max(1)) {
+            found.extend(self.without_traffic(&messages, placed)?);
+        }
         let compute = self.compute.iter().sum::<f64>() / self.compute.len().max(1) as f64;
-        Ok(Forecast {
-            seconds,
+        let forecast = |(ending, [ideal, latency, bandwidth]): (&Ending, [f64; 3])| Forecast {
+            seconds: ending.seconds,
             compute_seconds: compute,
             waiting_seconds: ideal - compute,
             latency_seconds: latency - ideal,
             bandwidth_seconds: bandwidth - latency,
-            contention_seconds: seconds - bandwidth,
-            unsteady_seconds,
-        })
+            contention_seconds: ending.seconds - bandwidth,
+            unsteady_seconds: ending.unsteady_seconds,
+        };
+        Ok(endings.iter().zip(found).map(forecast).collect())
+    }
+
+    /// The run times of placements with messages that take no time, with their latency, and with their bytes, too.
+    fn without_traffic(
+        &self,
+        messages: &Messages,
+        placed: &[Placed<'_>],
+    ) -> Result<Vec<[f64; 3]>, ModelError> {
+        let quiet = placed
+            .par_iter()
+            .map(|placed| Quiet::new(*placed, messages));
+        let quiet: Vec<Quiet<'_>> = quiet.collect::<Result<_, _>>()?;
+        let first = |is_like: fn(&Quiet<'_>, &Quiet<'_>) -> bool| {
+            let first = |q: &Quiet<'_>| quiet.iter().position(|other| is_like(q, other));
+            quiet.iter().map(first).collect::<Vec<_>>()
+        };
+        let (ranks, costs) = (first(|a, b| a.has_ranks_of(b)), first(|a, b| a.is_like(b)));
+        let runs = (0..quiet.len()).flat_map(|i| {
+            let ideal = (ranks[i] == Some(i)).then_some((i, Cost::Nothing));
+            let costly = [(i, Cost::Latency), (i, Cost::Bandwidth)];
+            let costly = (costs[i] == Some(i)).then_some(costly);
+            ideal.into_iter().chain(costly.into_iter().flatten())
+        });
+        let runs: Vec<(usize, Cost)> = runs.collect();
+        let seconds = runs.par_iter().map(|&(i, cost)| {
+            let seconds = self.alone(messages, &quiet[i], cost)?;
+            Ok(((i, cost), seconds))
+        });
+        let seconds: HashMap<(usize, Cost), f64> = seconds.collect::<Result<_, ModelError>>()?;
+        let of = |first: Option<usize>, i, cost| seconds[&(first.unwrap_or(i), cost)];
+        let all = (0..quiet.len()).map(|i| {
+            [
+                of(ranks[i], i, Cost::Nothing),
+                of(costs[i], i, Cost::Latency),
+                of(costs[i], i, Cost::Bandwidth),
+            ]
+        });
+        Ok(all.collect())
+    }
+
+    fn alone(&self, messages: &Messages, quiet: &Quiet<'_>, cost: Cost) -> Result<f64, ModelError> {
+        let (network, nodes) = quiet.placed;
+        let alone = Alone::new(messages, &quiet.costs, cost);
+        let whole = |network: &Network<'_>| {
+            let (times, _) = run_on(alone, network, &self.program, nodes)?;
+            Ok(self.whole(&times).seconds)
+        };
+        if cost != Cost::Nothing {
+            return whole(network);
+        }
+        let mut free = network.parameters.clone();
+        free.overhead_s = 0.0;
+        free.messages_per_s = None;
+        whole(&Network::new(
+            network.fabric,
+            network.routing,
+            &free,
+            network.point,
+        ))
     }
 
     /// The end of the last rank, loops extended, and the part of it that is not steady.
-    fn whole(&self, times: &ProgramTimes) -> (f64, f64) {
+    fn whole(&self, times: &ProgramTimes) -> Ending {
         let each = self.marks.iter().enumerate().map(|(rank, marks)| {
             let values = marks
                 .iter()
                 .map(|&(op, span, _)| (span, times.by_operation[op.0 as usize]));
             extended(rank, values, times.by_rank[rank], &self.spans)
         });
-        each.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
+        let last = each.max_by(|a, b| a.0.total_cmp(&b.0));
+        let (seconds, unsteady_seconds) = last.unwrap_or_default();
+        Ending {
+            seconds,
+            unsteady_seconds,
+        }
+    }
+}
+
+/// A placement without other traffic.
+struct Quiet<'a> {
+    placed: Placed<'a>,
+    /// For every rank the first of its node.
+    together: Vec<u32>,
+    /// Latency and duration of every different message.
+    costs: Vec<(f64, f64)>,
+}
+
+impl<'a> Quiet<'a> {
+    fn new(placed: Placed<'a>, messages: &Messages) -> Result<Self, ModelError> {
+        let (network, nodes) = placed;
+        let mut first: HashMap<NodeId, u32> = HashMap::new();
+        let together = (0u32..).zip(nodes);
+        let together = together.map(|(rank, &node)| *first.entry(node).or_insert(rank));
+        Ok(Self {
+            placed,
+            together: together.collect(),
+            costs: messages.costs(network, nodes)?,
+        })
+    }
+
+    /// Whether a run in which messages take no time takes the same time.
+    fn has_ranks_of(&self, other: &Self) -> bool {
+        let (a, b) = (self.placed.0, other.placed.0);
+        let rates = std::ptr::eq(a.parameters, b.parameters) || a.parameters == b.parameters;
+        let same = rates && a.point == b.point && a.computing == b.computing;
+        same && self.together == other.together
+    }
+
+    /// Whether every run without other traffic takes the same time.
+    fn is_like(&self, other: &Self) -> bool {
+        self.has_ranks_of(other) && self.costs == other.costs
     }
 }
 
@@ -283,7 +405,9 @@ mod tests {
         let network = Network::new(&machine.0, &machine.1, &parameters, point);
         let nodes: Vec<NodeId> = nodes.iter().map(|&n| NodeId(n)).collect();
         let forecaster = Forecaster::new(short, &Algorithms::default(), None).unwrap();
-        forecaster.run(&network, &nodes, &[], 0.0).unwrap()
+        let placed = [(&network, &*nodes)];
+        let endings = forecaster.endings(&placed, &[], 0.0).unwrap();
+        forecaster.parts(&placed, &endings).unwrap()[0]
     }
 
     /// A wait for a request that began earlier stays when a later one is waited for after it.
@@ -348,6 +472,48 @@ mod tests {
         assert!((found.seconds / parts - 1.0).abs() < 1e-6, "{found:?}");
         let pairs = forecast(&machine, &whole, &[0, 0, 1, 1, 2, 2, 3, 3]);
         assert!(pairs.bandwidth_seconds > 0.0, "{pairs:?}");
+    }
+
+    /// Placements whose messages take as long without other traffic share those runs, and have the answers of their own.
+    #[test]
+    fn placements_together_have_the_parts_of_each_alone() {
+        let machine = spec::machine("torus:4x4").unwrap();
+        let parameters = Parameters {
+            latency_s: 2e-6,
+            overhead_s: 1e-7,
+            messages_per_s: Some(1e6),
+            ..Parameters::plain()
+        };
+        let point = OperatingPoint::default();
+        let network = Network::new(&machine.fabric, &machine.routing, &parameters, point);
+        let mut slower = network.clone();
+        slower.degrade(machine.fabric.link_ids().next().unwrap(), 0.1);
+        let whole = ring(8, 20).shorten(u64::MAX, 12, 1 << 24).unwrap();
+        let forecaster = Forecaster::new(&whole, &Algorithms::default(), None).unwrap();
+        let nodes: [[u32; 8]; 5] = [
+            [0, 1, 2, 3, 7, 6, 5, 4],
+            // The same one row further; another order; ranks that share nodes, alike and otherwise.
+            [4, 5, 6, 7, 11, 10, 9, 8],
+            [0, 9, 2, 11, 4, 13, 6, 15],
+            [0, 0, 1, 1, 2, 2, 3, 3],
+            [0, 1, 0, 1, 2, 3, 2, 3],
+        ];
+        let nodes = nodes.map(|list| list.map(NodeId));
+        let on = |network| nodes.iter().map(move |list| (network, list.as_slice()));
+        let placed: Vec<Placed<'_>> = on(&network).chain(on(&slower)).collect();
+        let endings = forecaster.endings(&placed, &[], 0.0).unwrap();
+        let found = forecaster.parts(&placed, &endings).unwrap();
+        for (i, forecast) in found.iter().enumerate() {
+            let alone = forecaster.parts(&placed[i..=i], &endings[i..=i]).unwrap();
+            assert_eq!(alone, [*forecast], "placement {i}");
+        }
+        assert!(found[1].bandwidth_seconds == found[0].bandwidth_seconds);
+        assert!(
+            found[2].latency_seconds != found[0].latency_seconds,
+            "{found:?}"
+        );
+        // The slower link is on a route of the third.
+        assert!(found[7].bandwidth_seconds > found[2].bandwidth_seconds);
     }
 
     #[test]

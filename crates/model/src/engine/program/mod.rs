@@ -5,14 +5,14 @@
 
 mod alone;
 mod collectives;
+mod earliest;
 mod forecast;
 mod queued;
 mod run;
 mod trace;
 mod transport;
 
-pub use alone::{Alone, Cost};
-pub use forecast::{Forecast, Forecaster};
+pub use forecast::{Ending, Forecast, Forecaster, Placed};
 pub use queued::Queued;
 pub use run::{ProgramTimes, Settings, run, run_on};
 pub use transport::{Flows, Stream, Transport};
@@ -93,6 +93,7 @@ impl Program {
     }
 
     /// Operations that wait for one.
+    #[inline]
     fn next(&self, id: u32) -> &[u32] {
         let i = id as usize;
         &self.next[self.next_offsets[i] as usize..self.next_offsets[i + 1] as usize]
@@ -100,7 +101,12 @@ impl Program {
 
     /// All messages: (sender, receiver, bytes).
     pub fn messages(&self) -> impl Iterator<Item = (u32, u32, f64)> + '_ {
-        self.operations.iter().filter_map(|op| match op.action {
+        self.sends().flatten()
+    }
+
+    /// The message of every operation, if it is a send.
+    fn sends(&self) -> impl Iterator<Item = Option<(u32, u32, f64)>> + '_ {
+        self.operations.iter().map(|op| match op.action {
             Action::Send { to, bytes } => Some((op.rank, to, bytes)),
             _ => None,
         })
@@ -315,24 +321,21 @@ impl Builder {
     fn check_actions(&self) -> Result<(), FabricError> {
         let ranks = self.front.len();
         for op in &self.operations {
-            let (good, found) = match op.action {
-                Action::Compute { seconds } => (
-                    seconds.is_finite() && seconds >= 0.0,
-                    format!("computing for {seconds} s"),
-                ),
-                Action::Send { to, bytes } => (
-                    (to as usize) < ranks && bytes.is_finite() && bytes >= 0.0,
-                    format!("sending {bytes} B to rank {to}"),
-                ),
-                Action::Receive { from } => (
-                    (from as usize) < ranks,
-                    format!("receiving from rank {from}"),
-                ),
+            let good = match op.action {
+                Action::Compute { seconds } => seconds.is_finite() && seconds >= 0.0,
+                Action::Send { to, bytes } => {
+                    (to as usize) < ranks && bytes.is_finite() && bytes >= 0.0
+                }
+                Action::Receive { from } => (from as usize) < ranks,
             };
             if !good {
                 return Err(FabricError::OutOfRange {
                     what: format!("operation of rank {}", op.rank),
-                    found,
+                    found: match op.action {
+                        Action::Compute { seconds } => format!("computing for {seconds} s"),
+                        Action::Send { to, bytes } => format!("sending {bytes} B to rank {to}"),
+                        Action::Receive { from } => format!("receiving from rank {from}"),
+                    },
                     expected: format!("times and sizes not below zero, ranks below {ranks}"),
                 });
             }

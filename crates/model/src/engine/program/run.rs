@@ -1,12 +1,13 @@
 //! Runs a program on a network and gives the time of every operation.
 
+use super::earliest::Earliest;
 use super::transport::{Flows, Stream, Transport};
 use super::{Action, Program};
 use crate::error::ModelError;
 use crate::fluid::Done;
 use crate::network::Network;
 use hopbyte_fabric::NodeId;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Settings of a run beside program, placement and network.
@@ -27,10 +28,10 @@ pub struct ProgramTimes {
     pub by_rank: Vec<f64>,
     /// End of each operation.
     pub by_operation: Vec<f64>,
-    /// Bytes of transfers by their bottleneck when they ended; under `None` those without a bottleneck,
+    /// Bytes of transfers by their bottleneck when they ended, if the transport knows bottlenecks; under `None` those without a bottleneck,
     /// or with an unknown one.
     pub held_back: BTreeMap<Option<u32>, f64>,
-    /// Operation, begin and end of every transfer, and its last bottleneck.
+    /// Operation, begin and end of every transfer, and its last bottleneck; likewise.
     pub by_transfer: Vec<(u32, f64, f64, Option<u32>)>,
     /// Transfers through network or memory.
     pub transfers: u64,
@@ -46,35 +47,104 @@ enum What {
     Flow(u32),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Event {
-    seconds: f64,
-    what: What,
-}
-
 impl What {
     /// Order of simultaneous events: ends come before begins.
-    fn order(self) -> (u8, u32) {
-        match self {
+    fn order(self) -> u64 {
+        let (kind, id) = match self {
             Self::Done(id) => (0, id),
             Self::Ready(id) => (1, id),
             Self::Flow(id) => (2, id),
+        };
+        kind << 32 | u64::from(id)
+    }
+
+    fn of_order(order: u64) -> Self {
+        let id = order as u32;
+        match order >> 32 {
+            0 => Self::Done(id),
+            1 => Self::Ready(id),
+            _ => Self::Flow(id),
         }
     }
 }
 
-impl Eq for Event {}
+/// No event.
+const NONE: u64 = u64::MAX;
 
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_time = self.seconds.total_cmp(&other.seconds);
-        by_time.then_with(|| self.what.order().cmp(&other.what.order()))
-    }
+/// Coming events in order. Most of those of the present moment are begun and handled within it, mostly one at a time.
+#[derive(Debug)]
+struct Events {
+    /// The bits of a time, which is not negative, have its order; below them is that of simultaneous events.
+    later: Earliest,
+    /// The first event of the present moment, and its others.
+    next: u64,
+    others: BinaryHeap<Reverse<u64>>,
+    /// Before it there are no events.
+    present: f64,
 }
 
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+impl Events {
+    fn new() -> Self {
+        Self {
+            later: Earliest::default(),
+            next: NONE,
+            others: BinaryHeap::new(),
+            present: f64::NEG_INFINITY,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, seconds: f64, what: What) {
+        if seconds <= self.present {
+            self.add_now(what.order());
+        } else {
+            // Not the zero with a sign.
+            let bits = (seconds + 0.0).to_bits();
+            self.later
+                .add(u128::from(bits) << 64 | u128::from(what.order()));
+        }
+    }
+
+    #[inline]
+    fn add_now(&mut self, event: u64) {
+        let (first, other) = (event.min(self.next), event.max(self.next));
+        self.next = first;
+        if other != NONE {
+            self.others.push(Reverse(other));
+        }
+    }
+
+    #[inline]
+    fn first(&self) -> Option<f64> {
+        let key = self.later.first()?;
+        Some(f64::from_bits((key >> 64) as u64))
+    }
+
+    /// Begins a moment, that of the first event.
+    fn begin(&mut self, seconds: f64) {
+        self.present = seconds;
+        while let Some(key) = self.later.first() {
+            if f64::from_bits((key >> 64) as u64) > seconds {
+                return;
+            }
+            self.later.take_first();
+            self.add_now(key as u64);
+        }
+    }
+
+    /// Takes an event of the moment; at its end there is none.
+    #[inline]
+    fn take(&mut self) -> Option<What> {
+        if self.next == NONE {
+            self.present = f64::NEG_INFINITY;
+            return None;
+        }
+        let event = self.next;
+        self.next = match self.others.is_empty() {
+            true => NONE,
+            false => self.others.pop().map_or(NONE, |Reverse(other)| other),
+        };
+        Some(What::of_order(event))
     }
 }
 
@@ -85,7 +155,7 @@ struct Run<'a, T> {
     program: &'a Program,
     nodes: &'a [NodeId],
     transport: T,
-    events: BinaryHeap<Reverse<Event>>,
+    events: Events,
     waits: Vec<u32>,
     ended: Vec<f64>,
     /// Time at which a receive was posted, or a send's data arrived.
@@ -137,7 +207,7 @@ pub fn run_on<T: Transport>(
         program,
         nodes,
         transport,
-        events: BinaryHeap::new(),
+        events: Events::new(),
         waits: operations.iter().map(|op| op.waits_for).collect(),
         ended: vec![NOT_YET; operations.len()],
         posted: vec![NOT_YET; operations.len()],
@@ -145,13 +215,16 @@ pub fn run_on<T: Transport>(
         processor: vec![0.0; program.ranks()],
         engine: vec![0.0; network.fabric.nodes().len()],
         held_back: BTreeMap::new(),
-        begun: vec![NOT_YET; operations.len()],
+        begun: match T::NAMES_BOTTLENECKS {
+            true => vec![NOT_YET; operations.len()],
+            false => Vec::new(),
+        },
         by_transfer: Vec::new(),
         transfers: 0,
     };
     for id in 0..operations.len() as u32 {
         if run.waits[id as usize] == 0 {
-            run.at(0.0, What::Ready(id));
+            run.events.add(0.0, What::Ready(id));
         }
     }
     run.go()?;
@@ -172,15 +245,11 @@ pub fn run_on<T: Transport>(
 }
 
 impl<T: Transport> Run<'_, T> {
-    fn at(&mut self, seconds: f64, what: What) {
-        self.events.push(Reverse(Event { seconds, what }));
-    }
-
     fn go(&mut self) -> Result<(), ModelError> {
         let mut done: Vec<Done> = Vec::new();
         let mut under_way = 0u64;
         loop {
-            let next = self.events.peek().map(|Reverse(e)| e.seconds);
+            let next = self.events.first();
             let Some(limit) = next.or((under_way > 0).then_some(f64::INFINITY)) else {
                 return Ok(());
             };
@@ -197,12 +266,9 @@ impl<T: Transport> Run<'_, T> {
                 // No further arrivals are possible: rates of zero.
                 return Ok(());
             }
-            while let Some(Reverse(event)) = self.events.peek().copied() {
-                if event.seconds > limit {
-                    break;
-                }
-                self.events.pop();
-                under_way += self.handle(event)?;
+            self.events.begin(limit);
+            while let Some(what) = self.events.take() {
+                under_way += self.handle(what, limit)?;
             }
         }
     }
@@ -224,17 +290,18 @@ impl<T: Transport> Run<'_, T> {
     }
 
     /// Handles an event; returns the number of transfers begun.
-    fn handle(&mut self, event: Event) -> Result<u64, ModelError> {
-        match event.what {
-            What::Ready(id) => self.begin(id, event.seconds)?,
-            What::Flow(id) => return self.flow(id, event.seconds),
+    fn handle(&mut self, what: What, now: f64) -> Result<u64, ModelError> {
+        match what {
+            What::Ready(id) => self.begin(id, now)?,
+            What::Flow(id) => return self.flow(id, now),
             What::Done(id) => {
-                self.ended[id as usize] = event.seconds;
-                for i in 0..self.program.next(id).len() {
-                    let later = self.program.next(id)[i];
-                    self.waits[later as usize] -= 1;
-                    if self.waits[later as usize] == 0 {
-                        self.at(event.seconds, What::Ready(later));
+                self.ended[id as usize] = now;
+                let program = self.program;
+                for &later in program.next(id) {
+                    let waits = &mut self.waits[later as usize];
+                    *waits -= 1;
+                    if *waits == 0 {
+                        self.events.add(now, What::Ready(later));
                     }
                 }
             }
@@ -261,7 +328,7 @@ impl<T: Transport> Run<'_, T> {
             Action::Compute { seconds } => {
                 let seconds = self.network.computing.seconds(seconds);
                 let end = self.occupy_undisturbed(operation.rank, now, seconds);
-                self.at(end, What::Done(id));
+                self.events.add(end, What::Done(id));
             }
             Action::Receive { .. } => {
                 self.posted[id as usize] = now;
@@ -279,9 +346,9 @@ impl<T: Transport> Run<'_, T> {
                 *engine = engine.max(ready) + gap;
                 let leaves = *engine;
                 if bytes <= self.network.parameters.eager_bytes {
-                    self.at(ready, What::Done(id));
+                    self.events.add(ready, What::Done(id));
                     let latency = self.latency(id)?;
-                    self.at(leaves + latency, What::Flow(id));
+                    self.events.add(leaves + latency, What::Flow(id));
                 } else {
                     self.leaves[id as usize] = leaves;
                     if let Some(receive) = operation.partner {
@@ -310,7 +377,7 @@ impl<T: Transport> Run<'_, T> {
         // Request to send, clear to send, data.
         let latency = self.latency(send)?;
         let asked = (leaves + latency).max(posted);
-        self.at(asked + 2.0 * latency, What::Flow(send));
+        self.events.add(asked + 2.0 * latency, What::Flow(send));
         Ok(())
     }
 
@@ -323,7 +390,7 @@ impl<T: Transport> Run<'_, T> {
         let rank = self.program.operations()[receive as usize].rank;
         let overhead = self.network.parameters.overhead_s;
         let end = self.occupy(rank, posted.max(arrived), overhead);
-        self.at(end, What::Done(receive));
+        self.events.add(end, What::Done(receive));
     }
 
     fn ends_of(&self, send: u32) -> (NodeId, NodeId, f64) {
@@ -337,7 +404,7 @@ impl<T: Transport> Run<'_, T> {
 
     fn latency(&mut self, send: u32) -> Result<f64, ModelError> {
         let (from, to, bytes) = self.ends_of(send);
-        self.transport.latency(from, to, bytes)
+        self.transport.latency(from, to, bytes, send)
     }
 
     /// A send's data begins to flow; an empty message has no flow.
@@ -348,23 +415,27 @@ impl<T: Transport> Run<'_, T> {
             self.deliver(send, now);
             return Ok(0);
         }
-        self.begun[send as usize] = now;
+        if T::NAMES_BOTTLENECKS {
+            self.begun[send as usize] = now;
+        }
         self.transport.begin(from, to, bytes, send)?;
         Ok(1)
     }
 
     fn arrived(&mut self, done: &Done) {
-        let (_, _, bytes) = self.ends_of(done.tag);
-        *self.held_back.entry(done.bottleneck).or_default() += bytes;
-        let begun = self.begun[done.tag as usize];
-        let transfer = (done.tag, begun, done.seconds, done.bottleneck);
-        self.by_transfer.push(transfer);
+        if T::NAMES_BOTTLENECKS {
+            let (_, _, bytes) = self.ends_of(done.tag);
+            *self.held_back.entry(done.bottleneck).or_default() += bytes;
+            let begun = self.begun[done.tag as usize];
+            let transfer = (done.tag, begun, done.seconds, done.bottleneck);
+            self.by_transfer.push(transfer);
+        }
         self.deliver(done.tag, done.seconds);
     }
 
     fn deliver(&mut self, send: u32, now: f64) {
         if self.is_rendezvous(send) {
-            self.at(now, What::Done(send));
+            self.events.add(now, What::Done(send));
         }
         self.posted[send as usize] = now;
         if let Some(receive) = self.program.operations()[send as usize].partner {

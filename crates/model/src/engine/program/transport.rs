@@ -8,12 +8,21 @@ use std::collections::HashMap;
 
 /// Interface between a program and a network.
 pub trait Transport {
+    /// Whether it says what held a transfer back; transfers are listed then.
+    const NAMES_BOTTLENECKS: bool = true;
+
     /// Current time in seconds.
     fn now(&self) -> f64;
 
     /// Time from leaving the sender until data begins to arrive, without other traffic and without delays
     /// that [`Transport::begin`] adds.
-    fn latency(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<f64, ModelError>;
+    fn latency(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        bytes: f64,
+        tag: u32,
+    ) -> Result<f64, ModelError>;
 
     /// Data begins to flow now.
     fn begin(&mut self, from: NodeId, to: NodeId, bytes: f64, tag: u32) -> Result<(), ModelError>;
@@ -99,7 +108,13 @@ impl Transport for Flows<'_> {
         false
     }
 
-    fn latency(&mut self, from: NodeId, to: NodeId, bytes: f64) -> Result<f64, ModelError> {
+    fn latency(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        bytes: f64,
+        _tag: u32,
+    ) -> Result<f64, ModelError> {
         Ok(self.path(from, to, bytes)?.1)
     }
 

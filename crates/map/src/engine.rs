@@ -8,7 +8,7 @@ use crate::groups::Groups;
 use crate::linear::{Distances, anneal};
 use crate::near::Near;
 use crate::paths::Paths;
-use crate::paths::stored::StoredPaths;
+use crate::paths::routers::{Between, RouterPaths};
 use crate::problem::{Objective, Problem};
 use crate::schedule::{Effort, Stop};
 use crate::search::{Aim, Search, Stage, Standing, Weights};
@@ -49,9 +49,15 @@ pub(crate) enum Parts {
 
 impl Parts {
     /// Chooses the partition from the routes of a problem; `None` if stopped.
-    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths, stop: Stop) -> Option<Self> {
-        let routers = Routers::new(problem, paths, stop).map(Self::Routers);
-        routers.or_else(|| {
+    pub(crate) fn new<B: Between>(
+        problem: &Problem<'_>,
+        paths: &RouterPaths<B>,
+        stop: Stop,
+    ) -> Option<Self> {
+        // Tasks that share a place share its path in.
+        let single = problem.allocation.nodes().iter().all(|n| n.1 == 1);
+        let routers = single.then(|| Routers::new(problem, paths, stop)).flatten();
+        routers.map(Self::Routers).or_else(|| {
             if stop.is_set() {
                 return None;
             }
@@ -129,7 +135,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     ) -> Self {
         let rooms: Vec<u32> = problem.allocation.nodes().iter().map(|n| n.1).collect();
         let mut engine = Self {
-            parts: parts.filter(|p| matches!(p, Parts::Groups(_)) || rooms.iter().all(|&r| r == 1)),
+            parts,
             problem,
             graph,
             paths,

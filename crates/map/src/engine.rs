@@ -10,10 +10,10 @@ use crate::near::Near;
 use crate::paths::Paths;
 use crate::paths::routers::{Between, RouterPaths};
 use crate::problem::{Objective, Problem};
-use crate::schedule::{Effort, Stop};
+use crate::schedule::{Effort, Length, Stop};
 use crate::search::{Aim, Search, Stage, Standing, Weights};
 use crate::sharing::{Routers, share};
-use crate::weights::weights;
+use crate::weights::{has_fixed_hosts, weights};
 use hopbyte_fabric::random::Random;
 
 /// Share of every group's bytes that a search considers; the lightest edges are left to the search of single
@@ -74,6 +74,9 @@ pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     pub(crate) distances: &'a D,
     pub(crate) near: Near,
     pub(crate) weights: Weights,
+    /// The weights without host links, if the worst of these is the same for all placements. Runs of few trials end lower
+    /// with them, the long run by time higher.
+    pub(crate) fixed: Option<Weights>,
     /// Tasks that every place takes.
     pub(crate) rooms: Vec<u32>,
     /// Whether one search is large enough for all threads.
@@ -142,12 +145,19 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             distances,
             near: Near::new(problem, &mut Random::stream(seed, 0)),
             weights: weights(problem, paths),
+            fixed: None,
             rooms,
             wide: problem.allocation.nodes().len() >= MANY,
         };
         if problem.objective.has_limits() {
             let load = engine.loads(graph, reference);
             engine.weights.limits = engine.weights.of(&load);
+        }
+        if has_fixed_hosts(problem) {
+            let load = engine.loads(graph, reference);
+            let mut fixed = engine.weights.clone();
+            fixed.fix_hosts(problem, paths, &load);
+            engine.fixed = Some(fixed);
         }
         engine
     }
@@ -561,7 +571,11 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             _ => &self.near,
         };
         let (graph, slots) = (&level.graph, &level.slots);
-        let mut search = Search::new(self.paths, graph, slots, &self.weights, near, &level.start);
+        let weights = match (&self.fixed, state.effort.planned) {
+            (Some(fixed), Length::Trials(_)) => fixed,
+            _ => &self.weights,
+        };
+        let mut search = Search::new(self.paths, graph, slots, weights, near, &level.start);
         let budget = state.effort.part(share, false);
         let (_, cut) = search.run(stage, budget, (self.wide, rng));
         state.trials += search.trials;

@@ -164,6 +164,7 @@ impl Joined {
                 pull: Vec::new(),
                 leaves: Vec::new(),
                 limits: Limits::NONE,
+                floor: 0.0,
             },
         };
         // Number and capacity of the links inside every group.

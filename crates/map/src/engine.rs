@@ -8,12 +8,12 @@ use crate::groups::Groups;
 use crate::linear::{Distances, anneal};
 use crate::near::Near;
 use crate::paths::Paths;
-use crate::paths::stored::StoredPaths;
+use crate::paths::routers::{Between, RouterPaths};
 use crate::problem::{Objective, Problem};
-use crate::schedule::{Effort, Stop};
+use crate::schedule::{Effort, Length, Stop};
 use crate::search::{Aim, Search, Stage, Standing, Weights};
 use crate::sharing::{Routers, share};
-use crate::weights::weights;
+use crate::weights::{has_fixed_hosts, weights};
 use hopbyte_fabric::random::Random;
 
 /// Share of every group's bytes that a search considers; the lightest edges are left to the search of single
@@ -49,9 +49,15 @@ pub(crate) enum Parts {
 
 impl Parts {
     /// Chooses the partition from the routes of a problem; `None` if stopped.
-    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths, stop: Stop) -> Option<Self> {
-        let routers = Routers::new(problem, paths, stop).map(Self::Routers);
-        routers.or_else(|| {
+    pub(crate) fn new<B: Between>(
+        problem: &Problem<'_>,
+        paths: &RouterPaths<B>,
+        stop: Stop,
+    ) -> Option<Self> {
+        // Tasks that share a place share its path in.
+        let single = problem.allocation.nodes().iter().all(|n| n.1 == 1);
+        let routers = single.then(|| Routers::new(problem, paths, stop)).flatten();
+        routers.map(Self::Routers).or_else(|| {
             if stop.is_set() {
                 return None;
             }
@@ -68,6 +74,9 @@ pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     pub(crate) distances: &'a D,
     pub(crate) near: Near,
     pub(crate) weights: Weights,
+    /// The weights without host links, if the worst of these is the same for all placements. Runs of few trials end lower
+    /// with them, the long run by time higher.
+    pub(crate) fixed: Option<Weights>,
     /// Tasks that every place takes.
     pub(crate) rooms: Vec<u32>,
     /// Whether one search is large enough for all threads.
@@ -129,19 +138,26 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     ) -> Self {
         let rooms: Vec<u32> = problem.allocation.nodes().iter().map(|n| n.1).collect();
         let mut engine = Self {
-            parts: parts.filter(|p| matches!(p, Parts::Groups(_)) || rooms.iter().all(|&r| r == 1)),
+            parts,
             problem,
             graph,
             paths,
             distances,
             near: Near::new(problem, &mut Random::stream(seed, 0)),
             weights: weights(problem, paths),
+            fixed: None,
             rooms,
             wide: problem.allocation.nodes().len() >= MANY,
         };
         if problem.objective.has_limits() {
             let load = engine.loads(graph, reference);
             engine.weights.limits = engine.weights.of(&load);
+        }
+        if has_fixed_hosts(problem) {
+            let load = engine.loads(graph, reference);
+            let mut fixed = engine.weights.clone();
+            fixed.fix_hosts(problem, paths, &load);
+            engine.fixed = Some(fixed);
         }
         engine
     }
@@ -555,7 +571,11 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             _ => &self.near,
         };
         let (graph, slots) = (&level.graph, &level.slots);
-        let mut search = Search::new(self.paths, graph, slots, &self.weights, near, &level.start);
+        let weights = match (&self.fixed, state.effort.planned) {
+            (Some(fixed), Length::Trials(_)) => fixed,
+            _ => &self.weights,
+        };
+        let mut search = Search::new(self.paths, graph, slots, weights, near, &level.start);
         let budget = state.effort.part(share, false);
         let (_, cut) = search.run(stage, budget, (self.wide, rng));
         state.trials += search.trials;

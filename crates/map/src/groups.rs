@@ -6,8 +6,9 @@
 
 use crate::near::Near;
 use crate::paths::Paths;
-use crate::paths::stored::StoredPaths;
+use crate::paths::routers::{Between, RouterPaths};
 use crate::paths::summed::Summed;
+use crate::paths::table::Table;
 use crate::problem::Problem;
 use crate::search::{Limits, Weights};
 use hopbyte_fabric::{End, Fabric, Family, RouterId};
@@ -28,14 +29,14 @@ pub(crate) struct Groups {
     /// Neighbourhoods of single groups.
     pub(crate) alone: Near,
     /// Routes between groups: the links between them, and one aggregate link for all links inside each group.
-    pub(crate) paths: Summed<StoredPaths>,
+    pub(crate) paths: Summed<RouterPaths<Table>>,
     /// Weights of these links.
     pub(crate) weights: Weights,
 }
 
 impl Groups {
     /// `None` if routers form no groups, or too few.
-    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths) -> Option<Self> {
+    pub(crate) fn new<B: Between>(problem: &Problem<'_>, paths: &RouterPaths<B>) -> Option<Self> {
         let fabric = problem.fabric;
         let router_of = |place: usize| fabric.node(problem.node_at(place as u32)).router;
         let all = of_routers(fabric)?;
@@ -163,6 +164,7 @@ impl Joined {
                 pull: Vec::new(),
                 leaves: Vec::new(),
                 limits: Limits::NONE,
+                floor: 0.0,
             },
         };
         // Number and capacity of the links inside every group.
@@ -214,7 +216,11 @@ impl Joined {
     }
 
     /// Routes between groups: the mean over their routers.
-    fn between(&self, paths: &StoredPaths, of: &[u32]) -> Option<StoredPaths> {
+    fn between<B: Between>(
+        &self,
+        paths: &RouterPaths<B>,
+        of: &[u32],
+    ) -> Option<RouterPaths<Table>> {
         let links = self.weights.hop.len();
         let mut places: Vec<Vec<u32>> = Vec::new();
         let mut seen = 0;
@@ -247,17 +253,17 @@ impl Joined {
             }
             used.sort_unstable();
             used.iter()
-                .map(|&l| (l, std::mem::take(&mut sums[l as usize]) as f32))
+                .map(|&l| (l, std::mem::take(&mut sums[l as usize])))
                 .collect()
         };
-        StoredPaths::among(places.len(), links, list)
+        RouterPaths::among(places.len(), links, list)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Stop;
+    use crate::paths::tests::stored;
     use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
 
     fn groups_of(text: &str) -> Option<Vec<u32>> {
@@ -294,9 +300,7 @@ mod tests {
             let flows = (0..tasks).map(|t| (t, (7 * t + 11) % tasks, f64::from(t + 1), 1));
             let exchange = Exchange::new(tasks as usize, flows).unwrap();
             let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
-            let paths = StoredPaths::new(&problem, Stop::default())
-                .unwrap()
-                .unwrap();
+            let paths = stored(&problem);
             let groups = Groups::new(&problem, &paths).unwrap();
             let (mut far, mut near) = (0.0, 0.0);
             for (from, message) in exchange.iter() {

@@ -46,6 +46,8 @@ mod dual;
 mod engine;
 mod evaluate;
 mod exact;
+#[cfg(test)]
+mod forms;
 mod goal;
 mod graph;
 mod groups;

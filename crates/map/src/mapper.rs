@@ -8,7 +8,7 @@ use crate::hosts;
 use crate::keep::{self, Hosts};
 use crate::linear::{Apart, MatrixDistances};
 use crate::paths::grid::GridPaths;
-use crate::paths::stored::{StoredPaths, refuse_if_large};
+use crate::paths::routers::{Between, Made, RouterDistances, RouterPaths, refuse_if_large};
 use crate::paths::summed::Summed;
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
@@ -388,8 +388,9 @@ fn searched(
                 run.on(&paths, &distances, None)?
             }
         }
-        None => match StoredPaths::new(problem, flagged)? {
-            Some(paths) => run.stored(&paths)?,
+        None => match Made::new(problem, flagged)? {
+            Some(Made::Stored(paths)) => run.between(&paths)?,
+            Some(Made::Computed(paths)) => run.between(&paths)?,
             None => Found::default(),
         },
     };
@@ -480,8 +481,8 @@ fn searched(
 }
 
 impl Run<'_> {
-    /// Searches on stored routes.
-    fn stored(&self, paths: &StoredPaths) -> Result<Found, MapError> {
+    /// Searches on routes between routers.
+    fn between<B: Between>(&self, paths: &RouterPaths<B>) -> Result<Found, MapError> {
         let problem = self.problem;
         let parts = Parts::new(problem, paths, self.options.flag());
         match problem.objective {
@@ -492,10 +493,7 @@ impl Run<'_> {
                 };
                 self.on(paths, &Apart::new(problem, distances), parts)
             }
-            _ => {
-                let distances = paths.distances(problem.fabric);
-                self.on(paths, &Apart::new(problem, distances), parts)
-            }
+            _ => self.on(paths, &Apart::new(problem, RouterDistances(paths)), parts),
         }
     }
 }

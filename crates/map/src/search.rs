@@ -28,6 +28,7 @@ const ABOVE: f64 = 0.02;
 const LEAST_STEP: f64 = 0.015;
 
 /// Weights of the links in the cost, in the numbering of [`Paths`].
+#[derive(Clone)]
 pub(crate) struct Weights {
     /// Seconds per byte at live capacity; 0 for links without load or limit.
     pub(crate) seconds_per_byte: Vec<f64>,
@@ -40,6 +41,9 @@ pub(crate) struct Weights {
     /// Whether a byte that leaves its node crosses the link first.
     pub(crate) leaves: Vec<bool>,
     pub(crate) limits: Limits,
+    /// Time that no placement goes below, of links in the objective that are left out because their worst time is the
+    /// same for all.
+    pub(crate) floor: f64,
 }
 
 /// Limits of a placement beside the objective.
@@ -94,7 +98,7 @@ impl Weights {
         let now = self.of(load);
         Standing {
             over: above(now.others, self.limits.others) + above(now.off_node, self.limits.off_node),
-            worst: self.worst_of(load, true),
+            worst: self.worst_of(load, true).max(self.floor),
             hop_bytes: hops.map(|(l, h)| l * h).sum(),
         }
     }
@@ -259,13 +263,18 @@ impl<'a, P: Paths> Search<'a, P> {
         self.reload();
         let standing = self.standing();
         let worst = standing.worst;
-        let common = self.common_time(worst);
+        // Below the floor nothing is gained but the tie-breaker.
+        let (floor, least) = (self.weights.floor, self.weights.floor * (1.0 - LEAST_STEP));
+        let reached = floor > 0.0 && worst <= floor * (1.0 + SAME);
+        let common = self.common_time(worst).max(least);
         for link in 0..self.limit.len() {
             let seconds = self.weights.seconds_per_byte[link];
             self.limit[link] = if seconds <= 0.0 {
                 f64::INFINITY
             } else if let Some(aim) = stage.aim.filter(|_| self.weights.counts[link]) {
                 aim.time / seconds
+            } else if self.weights.counts[link] && reached {
+                least / seconds
             } else if self.weights.counts[link] {
                 let most = worst / seconds;
                 (most * (1.0 - LEAST_STEP) - stage.step * self.flow)

@@ -11,7 +11,7 @@ use crate::change::Change;
 use crate::evaluate::is_network;
 use crate::graph::Graph;
 use crate::near::Near;
-use crate::paths::stored::StoredPaths;
+use crate::paths::routers::{Between, RouterPaths};
 use crate::problem::Problem;
 use crate::schedule::{Budget, Schedule, Stop};
 use hopbyte_fabric::LinkId;
@@ -45,7 +45,11 @@ pub(crate) struct Routers {
 
 impl Routers {
     /// `None` unless routers have several places and every place has a last link of its own, or if stopped.
-    pub(crate) fn new(problem: &Problem<'_>, paths: &StoredPaths, stop: Stop) -> Option<Self> {
+    pub(crate) fn new<B: Between>(
+        problem: &Problem<'_>,
+        paths: &RouterPaths<B>,
+        stop: Stop,
+    ) -> Option<Self> {
         let ways = paths.ways_in(stop)?;
         let seconds = |l: LinkId| 1.0 / problem.live_capacity(l);
         let way_in = |links: &Vec<u32>| {
@@ -306,6 +310,7 @@ pub(crate) fn share(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paths::tests::stored;
     use hopbyte_fabric::{Allocation, Exchange, NodeId, Routing, spec};
 
     #[test]
@@ -319,14 +324,7 @@ mod tests {
         let exchange = Exchange::new(12, pairs).unwrap();
         let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
         let graph = Graph::of_tasks(&exchange);
-        let routers = Routers::new(
-            &problem,
-            &StoredPaths::new(&problem, Stop::default())
-                .unwrap()
-                .unwrap(),
-            Stop::default(),
-        )
-        .unwrap();
+        let routers = Routers::new(&problem, &stored(&problem), Stop::default()).unwrap();
         let slots = Slots::new(14, (0..14).map(|p| (p, 1)));
         let start: Vec<u32> = (0..12).collect();
         let mut sharing = Sharing::new(&graph, &slots, &routers, &start);
@@ -363,9 +361,7 @@ mod tests {
             let nodes = fabric.node_ids().map(|n| (n, 1)).collect();
             let allocation = Allocation::new(&fabric, nodes).unwrap();
             let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
-            let paths = StoredPaths::new(&problem, Stop::default())
-                .unwrap()
-                .unwrap();
+            let paths = stored(&problem);
             assert!(
                 Routers::new(&problem, &paths, Stop::default()).is_none(),
                 "{machine}"

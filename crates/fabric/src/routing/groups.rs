@@ -69,6 +69,26 @@ impl GroupPaths {
         self.spread
     }
 
+    /// The group of a router: its first coordinate.
+    pub fn group(&self, router: RouterId) -> u32 {
+        self.group[router.index()]
+    }
+
+    /// Whether all routers of each group reach each other inside it. The links that a route uses inside the source's group
+    /// then do not depend on the target's router, nor the other way round.
+    pub fn is_whole(&self) -> bool {
+        let mut order: Vec<RouterId> = (0..self.group.len()).map(RouterId::of).collect();
+        order.sort_by_key(|&r| self.group(r));
+        let mut groups = order.chunk_by(|&a, &b| self.group(a) == self.group(b));
+        groups.all(|group| {
+            let joined = |(a, b)| self.local.distance(a, b).is_some();
+            // One router that reaches all, and that all reach, is enough.
+            group
+                .iter()
+                .all(|&r| joined((group[0], r)) && joined((r, group[0])))
+        })
+    }
+
     /// A one-line description.
     pub fn describe(&self) -> String {
         match self.spread {

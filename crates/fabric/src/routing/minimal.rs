@@ -104,6 +104,11 @@ impl MinimalPaths {
         (d != FAR).then_some(d)
     }
 
+    /// Hops of all routers to one, by router; `u16::MAX` without a path.
+    pub fn distances_to(&self, to: RouterId) -> &[u16] {
+        &self.distance[to.index() * self.routers..][..self.routers]
+    }
+
     /// Links from `at` on shortest paths to `to`, with their receiving routers.
     pub fn nearer<'a>(
         &'a self,

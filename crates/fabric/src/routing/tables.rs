@@ -65,7 +65,7 @@ impl ForwardingTables {
 
     /// The same as an index into the router's outgoing links.
     #[inline]
-    pub(crate) fn position(&self, at: RouterId, to: NodeId) -> Option<u16> {
+    pub fn position(&self, at: RouterId, to: NodeId) -> Option<u16> {
         let index = at.index() * self.nodes + to.index();
         match &self.next {
             Entries::Bytes(all) => u16::from(*all.get(index)?),

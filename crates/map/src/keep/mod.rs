@@ -11,7 +11,7 @@ use crate::graph::Graph;
 use crate::paths::Paths;
 use crate::paths::grid::GridPaths;
 use crate::paths::hosts::HostPaths;
-use crate::paths::stored::StoredPaths;
+use crate::paths::routers::Made;
 use crate::problem::{MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
 use crate::schedule::{Effort, Length, Span};
@@ -332,8 +332,9 @@ pub(crate) fn search(run: &Run<'_>, hosts: &Hosts<'_>) -> Result<Found, MapError
         };
     }
     match (GridPaths::new(problem), problem.objective) {
-        (Some(_), Objective::RouteCost(_)) | (None, _) => match StoredPaths::new(problem, flag)? {
-            Some(paths) => over(run, hosts, &paths),
+        (Some(_), Objective::RouteCost(_)) | (None, _) => match Made::new(problem, flag)? {
+            Some(Made::Stored(paths)) => over(run, hosts, &paths),
+            Some(Made::Computed(paths)) => over(run, hosts, &paths),
             None => Ok(Found::default()),
         },
         (Some(paths), _) => over(run, hosts, &paths),

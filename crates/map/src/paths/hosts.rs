@@ -1,5 +1,7 @@
 //! Routes between places of hosts: inner links, and stored or computed routes between the leaves of the network.
 
+use super::computed::Computed;
+use super::routers::Between;
 use super::{Paths, Prices};
 use crate::linear::Distances;
 use crate::problem::{MapError, Problem};
@@ -8,7 +10,7 @@ use hopbyte_fabric::hosts::{Inside, Leg};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
 use std::collections::HashMap;
 
-/// Maximum number of stored routes between leaves; beyond it single paths are computed at every use.
+/// Maximum number of stored routes between leaves, where they can be computed.
 const MOST_LISTS: usize = 1 << 20;
 /// Maximum number of stored links of these routes.
 const MOST_LINKS: usize = 1 << 26;
@@ -30,11 +32,11 @@ pub(crate) struct HostPaths<'a> {
     column: Vec<u32>,
     /// An endpoint of every leaf.
     first: Vec<NodeId>,
-    middle: Middle,
+    middle: Middle<'a>,
 }
 
 /// Links between leaves, without the endpoints' own.
-enum Middle {
+enum Middle<'a> {
     /// By leaf × column.
     Stored {
         columns: usize,
@@ -42,6 +44,8 @@ enum Middle {
         links: Vec<u32>,
         shares: Vec<f64>,
     },
+    /// Path sets by leaf × leaf, computed when needed.
+    Sets(Computed<'a>),
     /// Computed from the routing, which has one path for each pair.
     Computed,
 }
@@ -65,7 +69,7 @@ impl<'a> HostPaths<'a> {
             nodes,
         };
         let ports = paths.number_ports();
-        paths.store(&ports, stop)?;
+        paths.store(problem, &ports, stop)?;
         if !stop.is_set() {
             paths.check_inner(problem)?;
         }
@@ -131,23 +135,30 @@ impl<'a> HostPaths<'a> {
     }
 
     /// Stores the routes between leaves, if they fit; incomplete if stopped.
-    fn store(&mut self, ports: &[NodeId], stop: Stop) -> Result<(), MapError> {
+    fn store(
+        &mut self,
+        problem: &Problem<'a>,
+        ports: &[NodeId],
+        stop: Stop,
+    ) -> Result<(), MapError> {
         // Only tables and trees tell the endpoints of a leaf apart.
         let by_node = matches!(self.routing, Routing::Tables(_) | Routing::Tree(_));
-        let targets: &[NodeId] = if by_node { ports } else { &self.first };
         for &port in ports {
             self.column[port.index()] = self.leaf[port.index()];
         }
         if by_node {
-            for (column, port) in targets.iter().enumerate() {
+            for (column, port) in ports.iter().enumerate() {
                 self.column[port.index()] = column as u32;
             }
         }
         let single = self.routing.is_single_path();
-        let lists = self.first.len() * targets.len();
-        if lists > MOST_LISTS && single {
+        let columns = if by_node { ports } else { &self.first }.len();
+        if self.first.len() * columns > MOST_LISTS
+            && (single || self.compute_sets(problem, stop)?)
+        {
             return Ok(());
         }
+        let targets: &[NodeId] = if by_node { ports } else { &self.first };
         let too_many = || MapError::BadOption {
             what: "allocation",
             found: format!("{} endpoints on {} switches", ports.len(), self.first.len()),
@@ -198,6 +209,21 @@ impl<'a> HostPaths<'a> {
         Ok(())
     }
 
+    /// Computes path sets when they are asked for; false if the routing has no form for that.
+    pub(crate) fn compute_sets(
+        &mut self,
+        problem: &Problem<'a>,
+        stop: Stop,
+    ) -> Result<bool, MapError> {
+        let ends = (&self.first[..], &self.first[..]);
+        let Some(mut sets) = Computed::new(self.fabric, self.routing, ends) else {
+            return Ok(false);
+        };
+        sets.check(problem, ends, stop)?;
+        self.middle = Middle::Sets(sets);
+        Ok(true)
+    }
+
     /// Computes every route when it is asked for, as in large allocations.
     #[cfg(test)]
     pub(crate) fn compute_all(&mut self) {
@@ -223,6 +249,10 @@ impl<'a> HostPaths<'a> {
                     let steps = links[range.clone()].iter().zip(&shares[range]);
                     steps.for_each(|(&l, &s)| f(l as usize, s));
                 }
+            }
+            Middle::Sets(sets) => {
+                let leaf = |n: NodeId| self.leaf[n.index()];
+                sets.each(leaf(from), leaf(to), f);
             }
             Middle::Computed => {
                 let (mut at, eject) = (self.fabric.node(from).router, self.fabric.node(to).eject);

@@ -4,12 +4,15 @@
 //! (to update loads), and the sum of link prices along the route (to bound the cost of a move without reading
 //! loads). Each form has its own link numbers, in its order of access; [`Paths::link`] translates.
 
+pub(crate) mod computed;
 pub(crate) mod grid;
 pub(crate) mod hosts;
-pub(crate) mod stored;
+mod lists;
+pub(crate) mod routers;
 pub(crate) mod summed;
+pub(crate) mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use hopbyte_fabric::LinkId;
 

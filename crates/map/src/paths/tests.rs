@@ -1,18 +1,21 @@
 //! All forms of route agree with the routing.
 
 use super::Paths;
+use super::computed::Computed;
 use super::grid::GridPaths;
 use super::hosts::HostPaths;
-use super::stored::StoredPaths;
+use super::routers::{Between, Ends, RouterDistances, RouterPaths};
 use super::summed::Summed;
+use super::table::Table;
 use crate::change::count as count_loads;
 use crate::evaluate::evaluate;
 use crate::graph::Graph;
 use crate::linear::Distances;
 use crate::problem::Problem;
 use crate::schedule::Stop;
+use hopbyte_fabric::faults::Fault;
 use hopbyte_fabric::random::Random;
-use hopbyte_fabric::{Allocation, Exchange, Placement, Routing, spec};
+use hopbyte_fabric::{Allocation, Exchange, Fabric, LinkId, NodeId, Placement, Routing, spec};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -86,11 +89,66 @@ proptest! {
     }
 }
 
-/// Stored routes and their distances.
+/// The problem of a machine with all of its nodes, and failed cables between routers by number.
+pub(crate) fn on_all<T>(text: &str, failed: &[usize], ask: impl Fn(&Problem<'_>) -> T) -> T {
+    let spec::Described { fabric, routing } = spec::machine(text).unwrap();
+    let nodes: Vec<NodeId> = fabric.node_ids().collect();
+    let (fabric, routing) = broken(fabric, routing, failed);
+    let allocation = Allocation::new(&fabric, nodes.into_iter().map(|n| (n, 1)).collect()).unwrap();
+    let exchange = Exchange::empty(2);
+    ask(&Problem::new(&fabric, &routing, &exchange, &allocation))
+}
+
+/// The machine without some cables between routers, and its routing around them.
+fn broken(fabric: Fabric, routing: Routing, failed: &[usize]) -> (Fabric, Routing) {
+    let between = |&l: &LinkId| {
+        let ends = (fabric.link(l).from, fabric.link(l).to);
+        matches!(
+            ends,
+            (
+                hopbyte_fabric::End::Router(_),
+                hopbyte_fabric::End::Router(_)
+            )
+        )
+    };
+    let links: Vec<LinkId> = fabric.link_ids().filter(between).collect();
+    if failed.is_empty() {
+        return (fabric, routing);
+    }
+    let faults: Vec<Fault> = failed.iter().map(|&i| Fault::Cable(links[i])).collect();
+    let fabric = fabric.with_faults(&faults);
+    let routing = routing.rerouted(&fabric);
+    (fabric, routing)
+}
+
+/// Stored routes.
+pub(crate) fn stored(problem: &Problem<'_>) -> RouterPaths<Table> {
+    let ends = Ends::of(problem);
+    RouterPaths::stored(problem, &ends, Stop::default())
+        .unwrap()
+        .unwrap()
+}
+
+/// Computed routes, if the routing has a form for them.
+pub(crate) fn computed<'a>(problem: &Problem<'a>) -> Option<RouterPaths<Computed<'a>>> {
+    let ends = Ends::of(problem);
+    let routes = ends.computed(problem)?;
+    RouterPaths::computed(problem, &ends, routes, Stop::default()).unwrap()
+}
+
+/// Stored routes and, if there are any, computed ones, and their distances.
 fn check_stored(problem: &Problem<'_>) {
-    let paths = StoredPaths::new(problem, Stop::default()).unwrap().unwrap();
+    let paths = stored(problem);
     check(problem, &paths);
-    let distances = paths.distances(problem.fabric);
+    check_hops(problem, &paths);
+    if let Some(paths) = computed(problem) {
+        check(problem, &paths);
+        check_hops(problem, &paths);
+    }
+}
+
+fn check_hops<B: Between>(problem: &Problem<'_>, paths: &RouterPaths<B>) {
+    let distances = RouterDistances(paths);
     let places = problem.allocation.nodes().len() as u32;
     for (a, b) in (0..places).flat_map(|a| (0..places).map(move |b| (a, b))) {
         let mut hops = 0.0;
@@ -103,18 +161,118 @@ fn check_stored(problem: &Problem<'_>) {
     }
 }
 
+/// Machines of every family, with their routing and some failed cables.
+pub(crate) const MACHINES: [(&str, &str, &[usize]); 18] = [
+    ("fattree:down=4x3,up=1x2", "", &[]),
+    ("fattree:k=4,levels=3", "", &[]),
+    ("fattree:down=4x4x3,up=1x2x2", "", &[3, 40]),
+    ("fattree:down=4x3,up=1x2", "updown", &[]),
+    ("torus:4x3x2:nodes=2", "updown", &[]),
+    ("torus:4x3x2:nodes=2", "shortest", &[1, 20]),
+    ("dragonfly:5x4:nodes=2", "", &[]),
+    ("dragonfly:5x4:nodes=2", "", &[2, 30]),
+    ("dragonfly:5x4:nodes=2,global=2", "valiant", &[]),
+    ("dragonfly:5x4:nodes=2,global=2", "adaptive:0.5", &[7]),
+    ("dragonfly:6x3:nodes=2", "updown", &[]),
+    ("slingshot:3x4:nodes=3", "", &[]),
+    ("aries:3x2x4", "", &[]),
+    ("aries:3x2x4", "", &[1, 90]),
+    ("aries:3x2x4", "adaptive", &[]),
+    ("hyperx:3x4x2:nodes=2", "", &[]),
+    ("hyperx:3x4x2:nodes=2", "", &[11]),
+    ("hyperx:3x3x2x2", "updown", &[]),
+];
+
+/// The problem of one of [`MACHINES`] with most of its nodes.
+pub(crate) fn on_some(
+    (text, routing, failed): (&str, &str, &[usize]),
+    ask: impl Fn(&Problem<'_>, &str),
+) {
+    let machine = spec::machine(text).unwrap();
+    let named = match routing {
+        "" => machine.routing,
+        name => Routing::named(&machine.fabric, name).unwrap(),
+    };
+    let (fabric, routing) = broken(machine.fabric, named, failed);
+    let list = fabric
+        .node_ids()
+        .filter(|n| n.0 % 4 != 1)
+        .map(|n| (n, 1))
+        .collect();
+    let allocation = Allocation::new(&fabric, list).unwrap();
+    let exchange = Exchange::new(1, []).unwrap();
+    ask(
+        &Problem::new(&fabric, &routing, &exchange, &allocation),
+        text,
+    );
+}
+
 #[test]
-fn stored_routes_of_trees_and_groups() {
-    for text in [
-        "fattree:down=4x3,up=1x2",
-        "dragonfly:5x4:nodes=2",
-        "slingshot:3x4:nodes=3",
+fn stored_and_computed_routes_of_every_family() {
+    for machine in MACHINES {
+        on_some(machine, |problem, _| check_stored(problem));
+    }
+}
+
+/// Links and shares, in the order of links.
+fn steps<P: Paths>(paths: &P, a: u32, b: u32) -> Vec<(usize, f64)> {
+    let mut steps = Vec::new();
+    paths.each(a, b, |link, share| steps.push((link, share)));
+    steps.sort_by_key(|step| step.0);
+    steps
+}
+
+/// The same links, shares, hops and last links, exactly, whichever form is used.
+#[test]
+fn computed_routes_are_those_that_are_stored() {
+    for machine in MACHINES {
+        on_some(machine, |problem, text| {
+            let (stored, computed) = (stored(problem), computed(problem).unwrap());
+            let places = problem.allocation.nodes().len() as u32;
+            let hops = (RouterDistances(&stored), RouterDistances(&computed));
+            for (a, b) in (0..places).flat_map(|a| (0..places).map(move |b| (a, b))) {
+                assert_eq!(
+                    steps(&stored, a, b),
+                    steps(&computed, a, b),
+                    "{text}: {a} -> {b}"
+                );
+                assert_eq!(hops.0.get(a, b), hops.1.get(a, b), "{text}: {a} -> {b}");
+            }
+            let last = (
+                stored.ways_in(Stop::default()),
+                computed.ways_in(Stop::default()),
+            );
+            let some =
+                |ways: Option<Vec<Vec<u32>>>| ways.filter(|w| w.iter().all(|w| !w.is_empty()));
+            assert_eq!(some(last.0), some(last.1), "{text}");
+        });
+    }
+}
+
+/// Nodes that a form cannot reach are named, as many by either.
+#[test]
+fn nodes_without_a_route_are_refused_by_both_forms() {
+    for (text, routing) in [
+        ("fattree:down=4x3,up=1x1", "updown"),
+        ("hyperx:3:nodes=2", ""),
     ] {
-        let spec::Described { fabric, routing } = spec::machine(text).unwrap();
-        let list = fabric.node_ids().step_by(2).map(|n| (n, 1)).collect();
+        let machine = spec::machine(text).unwrap();
+        let named = match routing {
+            "" => machine.routing,
+            name => Routing::named(&machine.fabric, name).unwrap(),
+        };
+        let own = machine.fabric.node(NodeId(1)).eject;
+        let fabric = machine.fabric.with_faults(&[Fault::OneWay(own)]);
+        let list = fabric.node_ids().map(|n| (n, 1)).collect();
         let allocation = Allocation::new(&fabric, list).unwrap();
         let exchange = Exchange::new(1, []).unwrap();
-        check_stored(&Problem::new(&fabric, &routing, &exchange, &allocation));
+        let problem = Problem::new(&fabric, &named, &exchange, &allocation);
+        let ends = Ends::of(&problem);
+        let stored = RouterPaths::stored(&problem, &ends, Stop::default());
+        let routes = ends.computed(&problem).unwrap();
+        let computed = RouterPaths::computed(&problem, &ends, routes, Stop::default());
+        assert_eq!(stored.err(), computed.err(), "{text}");
+        assert!(RouterPaths::stored(&problem, &ends, Stop::default()).is_err());
     }
 }
 
@@ -165,6 +323,10 @@ fn hosts_with_links_inside() {
         check_loads(&problem, &paths);
         if machine.routing.network().is_single_path() {
             paths.compute_all();
+        } else {
+            assert!(paths.compute_sets(&problem, Stop::default()).unwrap());
+        }
+        {
             check_shares(&problem, &paths, exact);
             check_loads(&problem, &paths);
         }

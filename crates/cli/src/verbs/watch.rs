@@ -83,10 +83,8 @@ pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
                 let state = (snapshot.as_ref()).map(|s| LinkState::of_increase(page.fabric(), s));
                 let known = machine.as_ref().zip(snapshot.as_ref()).zip(jobs.as_ref());
                 let by_job = known.and_then(|((m, s), jobs)| jobs.now(m, s, |t| out.talk(t)));
-                let at = snapshot.as_ref().and_then(|s| s.time_seconds);
-                let faults = state
-                    .as_ref()
-                    .map(|state| page.take(state, at.unwrap_or(0.0), by_job));
+                let at = snapshot.and_then(|s| s.time_seconds).unwrap_or(0.0);
+                let faults = state.as_ref().map(|s| page.take(s, at, by_job));
                 if out.json {
                     faults.iter().flatten().try_for_each(|f| out.object(f))?;
                     String::new()

@@ -45,7 +45,7 @@ enum Middle<'a> {
         shares: Vec<f64>,
     },
     /// Path sets by leaf × leaf, computed when needed.
-    Sets(Computed<'a>),
+    Sets(Box<Computed<'a>>),
     /// Computed from the routing, which has one path for each pair.
     Computed,
 }
@@ -220,7 +220,7 @@ impl<'a> HostPaths<'a> {
             return Ok(false);
         };
         sets.check(problem, ends, stop)?;
-        self.middle = Middle::Sets(sets);
+        self.middle = Middle::Sets(Box::new(sets));
         Ok(true)
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Computed<'a> {
 
 enum Form<'a> {
     Walked(Walked<'a>),
-    Grouped(Grouped),
+    Grouped(Box<Grouped>),
     Product(Product),
     Shortest(Shortest<'a>),
 }
@@ -53,7 +53,7 @@ impl<'a> Computed<'a> {
         let form = if let Some(walked) = Walked::new(fabric, routing) {
             Form::Walked(walked)
         } else if let Some(grouped) = Grouped::new(fabric, routing, sources) {
-            Form::Grouped(grouped)
+            Form::Grouped(Box::new(grouped))
         } else if let Some(product) = Product::new(fabric, routing, sources) {
             Form::Product(product)
         } else {

@@ -192,11 +192,8 @@ impl Forecaster {
             .par_iter()
             .map(|placed| Quiet::new(*placed, messages));
         let quiet: Vec<Quiet<'_>> = quiet.collect::<Result<_, _>>()?;
-        let first = |is_like: fn(&Quiet<'_>, &Quiet<'_>) -> bool| {
-            let first = |q: &Quiet<'_>| quiet.iter().position(|other| is_like(q, other));
-            quiet.iter().map(first).collect::<Vec<_>>()
-        };
-        let (ranks, costs) = (first(|a, b| a.has_ranks_of(b)), first(|a, b| a.is_like(b)));
+        let ranks = Quiet::firsts(&quiet, Quiet::has_ranks_of);
+        let costs = Quiet::firsts(&quiet, Quiet::is_like);
         let runs = (0..quiet.len()).flat_map(|i| {
             let ideal = (ranks[i] == Some(i)).then_some((i, Cost::Nothing));
             let costly = [(i, Cost::Latency), (i, Cost::Bandwidth)];
@@ -278,6 +275,12 @@ impl<'a> Quiet<'a> {
             together: together.collect(),
             costs: messages.costs(network, nodes)?,
         })
+    }
+
+    /// For each the first one that is like it.
+    fn firsts(all: &[Self], is_like: fn(&Self, &Self) -> bool) -> Vec<Option<usize>> {
+        let first = |one: &Self| all.iter().position(|other| is_like(one, other));
+        all.iter().map(first).collect()
     }
 
     /// Whether a run in which messages take no time takes the same time.

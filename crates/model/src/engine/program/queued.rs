@@ -314,10 +314,10 @@ impl<'a> Queued<'a> {
     fn handle(&mut self, event: Event, done: &mut Vec<Done>) {
         let Event { frame, at, .. } = event;
         let (server, latency) = self.hops[at as usize];
-        if let What::Datagram(gap, line) = frame.what {
-            if at == self.connections[frame.connection as usize].there {
-                self.add(line, self.now + gap, frame, at);
-            }
+        if let What::Datagram(gap, line) = frame.what
+            && at == self.connections[frame.connection as usize].there
+        {
+            self.add(line, self.now + gap, frame, at);
         }
         if server != END {
             self.pass(frame, at, server, latency);

@@ -243,16 +243,19 @@ impl View<'_> {
 
     /// Waiting links whose waiting a cause behind this link explains: those that lead to it through waiting links.
     fn behind(&self, cause: &BTreeSet<LinkId>, waiting: &BTreeSet<LinkId>) -> usize {
+        let mut into: BTreeMap<End, Vec<LinkId>> = BTreeMap::new();
+        for &link in waiting {
+            let end = self.fabric.link(link).to;
+            if self.router(end).is_some() {
+                into.entry(end).or_default().push(link);
+            }
+        }
         let mut reached: BTreeSet<LinkId> = BTreeSet::new();
         let mut front: Vec<LinkId> = cause.iter().copied().collect();
         while let Some(link) = front.pop() {
-            for &before in waiting
-                .iter()
-                .filter(|w| !reached.contains(w))
-                .collect::<Vec<_>>()
-            {
-                if self.next(before).contains(&link) && !cause.contains(&before) {
-                    reached.insert(before);
+            let before = into.get(&self.fabric.link(link).from).into_iter().flatten();
+            for &before in before.filter(|&&b| Some(link) != self.fabric.reverse(b)) {
+                if !cause.contains(&before) && reached.insert(before) {
                     front.push(before);
                 }
             }

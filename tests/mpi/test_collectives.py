@@ -11,7 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from harness import MONITORING, MPICH, MPICH4, OMPI, OMPI5, Matrix, Mpi, expand, launch, read_monitoring, read_records
+from harness import (
+    MONITORING,
+    MPICH,
+    MPICH4,
+    OMPI,
+    OMPI5,
+    Matrix,
+    Mpi,
+    expand,
+    launch,
+    read_monitoring,
+    read_records,
+)
 
 KINDS = [
     "bcast",

@@ -89,6 +89,11 @@ struct Flow {
     most_received: f64,
 }
 
+fn any_read(flows: &[Flow]) -> bool {
+    let is_read = |f: &Flow| f.most_sent.is_finite() || f.most_received.is_finite();
+    flows.iter().any(is_read)
+}
+
 /// The pairs of a job's nodes; nodes with the same route between routers are treated together.
 struct Pairs<'a> {
     fabric: &'a Fabric,
@@ -217,12 +222,18 @@ impl Attribution {
             all.outside += sent.unwrap_or(f64::INFINITY);
         }
         let count = jobs.ids().len();
-        let flows: Vec<Vec<Flow>> = (0..count)
+        let mut flows: Vec<Vec<Flow>> = (0..count)
             .map(|job| all.flows(fabric, state, jobs, job))
             .collect();
         match all.fitted(fabric, routing, state, &flows) {
             Some(factors) => all.factors = factors,
-            None => all.unfitted = true,
+            None => {
+                all.unfitted = true;
+                // Only a fit gives bytes to jobs of which no node was read.
+                for flow in flows.iter_mut().filter(|f| !any_read(f)).flatten() {
+                    (flow.sent, flow.received) = (0.0, 0.0);
+                }
+            }
         }
         for (job, flows) in flows.iter().enumerate() {
             let load = all.load(fabric, routing, flows, job);
@@ -316,11 +327,12 @@ impl Attribution {
         nodes.iter().map(flow).collect()
     }
 
-    /// Jobs with the bytes that their nodes sent.
+    /// Jobs with the bytes that their nodes sent; without those of which no node was read.
     pub fn sent(&self) -> impl Iterator<Item = (&str, f64)> {
         let sent = |flows: &Vec<Flow>| flows.iter().map(|f| f.sent).sum::<f64>();
-        let ids = self.ids.iter().map(String::as_str);
-        ids.zip(self.flows.iter().map(sent))
+        let all = self.ids.iter().zip(&self.flows);
+        let read = all.filter(|(_, flows)| any_read(flows));
+        read.map(move |(id, flows)| (id.as_str(), sent(flows)))
     }
 
     /// Factor of a job's pair.

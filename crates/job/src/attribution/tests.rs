@@ -288,6 +288,7 @@ fn bytes_of_links_decide_where_no_node_was_read() {
         }
     }
     let all = Attribution::of(f, r, &state, &jobs, Recorded::default());
+    assert_eq!(all.sent().count(), 0, "what nodes sent is not known");
     for (link, bytes) in f.link_ids().map(|l| (l, state.received_bytes.get(l))) {
         let Some(bytes) = bytes.filter(|&b| b > 0.0) else {
             continue;

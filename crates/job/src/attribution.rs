@@ -299,12 +299,14 @@ impl Attribution {
         let ends = |n: NodeId| (fabric.node(n).inject, fabric.node(n).eject);
         // A node that was not read counts as the mean of the others in the estimate, and has no upper limit. If none was
         // read, all are equal, and the bytes of the links reduce them.
-        let links = state.received_bytes.as_slice().iter().copied();
-        let most = links.filter(|b| b.is_finite()).fold(0.0, f64::max);
+        let most = || {
+            let links = state.received_bytes.as_slice().iter().copied();
+            links.filter(|b| b.is_finite()).fold(0.0, f64::max)
+        };
         let mean = |of: &dyn Fn(NodeId) -> Option<f64>| {
             let known: Vec<f64> = nodes.iter().filter_map(|&n| of(n)).collect();
             match known.len() {
-                0 => most,
+                0 => most(),
                 n => known.iter().sum::<f64>() / n as f64,
             }
         };

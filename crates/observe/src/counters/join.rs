@@ -168,8 +168,10 @@ impl Joint {
         for (s, source) in self.sources.iter().enumerate() {
             for slot in &source.slots {
                 let own = slot.value(&|i| value(s, i));
+                // Without errors no counter is missing, or the value is.
                 if slot.is_errors()
-                    && let (Some(Ok(_)), Some(reading)) = (own, reading(s))
+                    && own.is_some_and(|v| v.is_ok_and(|errors| errors > 0.0))
+                    && let Some(reading) = reading(s)
                 {
                     let open =
                         |&&(i, _): &&(u32, f64)| !matches!(value(s, i as usize), Some(Ok(_)));

@@ -114,6 +114,13 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
+    /// Adds up the ticks of a collector or store over so many seconds, unless told otherwise.
+    #[must_use]
+    pub fn over(mut self, seconds: f64) -> Self {
+        self.counters.over = Some(seconds);
+        self
+    }
+
     /// Bytes of the links by job.
     pub fn attribution(
         &self,
@@ -214,6 +221,9 @@ pub struct SourceArgs {
     /// Access to a collector.
     #[command(flatten)]
     entry: CollectorArgs,
+    /// Default length of the ticks of a collector or store that are added up, in seconds.
+    #[arg(skip)]
+    over: Option<f64>,
 }
 
 /// Access to a collector.
@@ -238,7 +248,7 @@ impl SourceArgs {
     /// Reads counters of files, trees, live sources, a collector or its store.
     pub fn read(&self, sources: &[PathBuf], fabric: &Fabric) -> Result<LinkReading> {
         match self.stream(sources, None)? {
-            Some(stream) => Ok(stream.latest(fabric)?),
+            Some(stream) => Ok(stream.latest(fabric, self.about.interval.or(self.over))?),
             None => Ok(inputs::reading(sources, fabric, &self.about.options())?),
         }
     }
@@ -272,8 +282,9 @@ impl SourceArgs {
 /// Properties of counters that their file lacks.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CounterArgs {
-    /// Length of the interval that the counters cover, in seconds, if their file does not state it; of
-    /// a live source the time between two readings (default 1)
+    /// Length of the interval that the counters cover, in seconds, if their file does not state it; of a live source the
+    /// time between two readings (default 1); of a collector or its store the time whose ticks are added up (default: one
+    /// tick, with `blame` 10)
     #[arg(long, value_name = "SECONDS", help_heading = "Counters")]
     pub interval: Option<f64>,
     /// Code region of a Boxfish link table (default: the whole run)

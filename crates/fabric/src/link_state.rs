@@ -35,8 +35,10 @@ pub struct LinkState {
     pub credit_stall_count: Column,
     /// Bytes queued for the link at the end of the window.
     pub queued_bytes: Column,
-    /// Transmission errors in the window.
+    /// Transmission errors and drops in the window.
     pub errors: Column,
+    /// Those of them that are packets dropped for lack of room, where they are counted apart.
+    pub drops: Column,
     /// Lanes in service at the end of the window.
     pub lanes: Column,
     /// Rate on which the link's ends agreed, in bytes per second, where one of them says so.
@@ -63,6 +65,7 @@ impl LinkState {
             credit_stall_count: Column::unknown(n),
             queued_bytes: Column::unknown(n),
             errors: Column::unknown(n),
+            drops: Column::unknown(n),
             lanes: Column::unknown(n),
             agreed: Column::unknown(n),
             coverage: vec![0.0; n],
@@ -95,7 +98,10 @@ impl LinkState {
         let mut state = Self::unknown(fabric);
         let counters = counts.quantities().filter(|q| !q.is_gauge());
         let mut quantities: Vec<Q> = counters
-            .map(|q| if q == Q::SentErrors { Q::Errors } else { q })
+            .map(|q| match q {
+                Q::SentErrors | Q::Drops | Q::SentDrops => Q::Errors,
+                other => other,
+            })
             .collect();
         quantities.dedup();
         if quantities.is_empty() {
@@ -151,10 +157,33 @@ impl LinkState {
                 .put(link, read(Q::CreditStallCount));
             state.queued_bytes.put(link, read(Q::QueuedBytes));
             state.errors.put(link, errors);
+            state.drops.put(link, counts.drops(link));
             state.lanes.put(link, read(Q::Lanes));
             state.agreed.put(link, read(Q::Capacity));
         }
         state
+    }
+
+    /// Transmission errors of a link, without packets that were dropped for lack of room.
+    pub fn damaged(&self, link: LinkId) -> Option<f64> {
+        Some(self.errors.get(link)? - self.drops.get(link).unwrap_or(0.0))
+    }
+
+    /// Rate on which the ends of each link agreed, as a share of what links of this machine usually have of their nominal
+    /// rate: an emulated machine is slower as a whole, and a description may state another rate than the machine has. 0 for
+    /// a link that is down.
+    pub fn agreed_shares(&self, fabric: &Fabric) -> Column {
+        let share = |l| Some(self.agreed.get(l)? / fabric.link(l).capacity().0);
+        let mut known: Vec<f64> = fabric.link_ids().filter_map(share).collect();
+        known.retain(|s| s.is_finite() && *s > 0.0);
+        known.sort_by(f64::total_cmp);
+        let usual = known.get(known.len() / 2).copied().unwrap_or(1.0);
+        let mut shares = Column::unknown(self.coverage.len());
+        for link in fabric.link_ids() {
+            let own = share(link).filter(|s| s.is_finite());
+            shares.set(link, own.map(|s| s / usual));
+        }
+        shares
     }
 
     /// All columns with their names.

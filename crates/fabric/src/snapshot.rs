@@ -37,6 +37,11 @@ pub enum Quantity {
     Errors,
     /// Those that the sender counts.
     SentErrors,
+    /// Packets dropped for lack of room, where they are counted apart from damaged ones: on a network without credits the
+    /// sign of congestion, not of a fault. Part of [`LinkCounts::errors`].
+    Drops,
+    /// Those that the sender drops.
+    SentDrops,
     /// Lanes in service.
     Lanes,
     /// Capacity negotiated by the device, bytes per second.
@@ -82,6 +87,7 @@ impl Quantity {
     pub fn counted_at(self, side: Side) -> Self {
         match (self, side) {
             (Self::Errors, Side::Departures) => Self::SentErrors,
+            (Self::Drops, Side::Departures) => Self::SentDrops,
             (other, _) => other,
         }
     }
@@ -96,6 +102,7 @@ impl Quantity {
             | Self::CreditStallCount
             | Self::CreditStallRatio
             | Self::SentErrors
+            | Self::SentDrops
             | Self::QueuedBytes => Side::Departures,
             _ => Side::Arrivals,
         }
@@ -204,13 +211,31 @@ impl LinkCounts {
         column.map_or(Err(Missing::Uncounted), |c| c.read(link))
     }
 
-    /// Errors and drops at both ends of a link; those of one end if the other counts none.
+    /// Errors and drops at both ends of a link; of what nothing counts the others.
     pub fn errors(&self, link: LinkId) -> Result<f64, Missing> {
-        let ends = [Quantity::Errors, Quantity::SentErrors].map(|q| self.read(q, link));
-        match ends {
-            [Err(Missing::Uncounted), one] | [one, Err(Missing::Uncounted)] => one,
-            [received, sent] => Ok(received? + sent?),
+        use Quantity::{Drops, Errors, SentDrops, SentErrors};
+        self.added([Errors, SentErrors, Drops, SentDrops], link)
+    }
+
+    /// Packets dropped at both ends for lack of room, where they are counted apart.
+    pub fn drops(&self, link: LinkId) -> Result<f64, Missing> {
+        self.added([Quantity::Drops, Quantity::SentDrops], link)
+    }
+
+    fn added<const N: usize>(
+        &self,
+        quantities: [Quantity; N],
+        link: LinkId,
+    ) -> Result<f64, Missing> {
+        let mut sum = Err(Missing::Uncounted);
+        for quantity in quantities {
+            sum = match (sum, self.read(quantity, link)) {
+                (sum, Err(Missing::Uncounted)) => sum,
+                (Err(Missing::Uncounted), one) => one,
+                (sum, one) => Ok(sum? + one?),
+            };
         }
+        sum
     }
 
     /// Sets a value.

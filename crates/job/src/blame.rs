@@ -3,12 +3,11 @@
 //! Facts first: links that are down, that run with fewer lanes, that count more errors than a healthy link may, whose bytes
 //! arrive at another link's end. Then waiting: on a lossless network (`blame/begin.rs`) a full receiver stops its senders, and what
 //! the routers there could have sent tells whether a fault or only traffic is the reason; on a network of queues without
-//! credits [`crate::infer`] explains which queues are slow. A full link for which others wait is a hot spot of the jobs that
-//! fill it.
+//! credits (`blame/queues.rs`) a link that waits longer than it sends is slow. A full link for which others wait is a hot spot
+//! of the jobs that fill it.
 
 use crate::attribution::Attribution;
 use crate::error::{Result, refuse};
-use crate::infer::{Fault, Hypothesis, Inference, Observation};
 use crate::probe::component::Component;
 use crate::probe::explain::{Finding, Limit, Suspect};
 use crate::probe::separate::separating;
@@ -24,8 +23,6 @@ const WAITING: f64 = 0.05;
 const FULL: f64 = 0.9;
 /// Share of the capacity from which a link carries traffic.
 const LOADED: f64 = 0.01;
-/// Noise of the counters of a window, as a standard deviation of the logarithm.
-const NOISE: f64 = 0.1;
 /// Smallest loss of strength that is reported.
 const TOLERANCE: f64 = 0.2;
 /// Jobs named of a cause.
@@ -309,160 +306,6 @@ impl View<'_> {
         }
     }
 
-    /// Whether traffic waits for a link: its queue is not empty at the end, or a link before it waits or holds input.
-    fn is_wanted(&self, link: LinkId, waiting: &BTreeSet<LinkId>) -> bool {
-        let queued = self.state.queued_bytes.get(link).is_some_and(|q| q > 0.0);
-        let held = |l: LinkId| self.state.input_stall_ratio.get(l).unwrap_or(0.0) >= WAITING;
-        let Some(router) = self.router(self.fabric.link(link).from) else {
-            return queued;
-        };
-        let end = End::Router(router);
-        let into = |l: &LinkId| self.fabric.link(*l).to == end;
-        queued
-            || self
-                .fabric
-                .links_from(router)
-                .iter()
-                .filter_map(|&l| self.fabric.reverse(l))
-                .chain(
-                    self.fabric
-                        .nodes_on(router)
-                        .iter()
-                        .map(|&n| self.fabric.node(n).inject),
-                )
-                .filter(into)
-                .any(|l| Some(l) != self.fabric.reverse(link) && (waiting.contains(&l) || held(l)))
-    }
-
-    /// Strength of a loaded link as a share: below 1 if it waits without a waiting or full link behind it. `None` if a link
-    /// behind it explains its waiting.
-    fn strength(&self, link: LinkId, waiting: &BTreeSet<LinkId>) -> Option<f64> {
-        let held = self.stall(link);
-        if held < WAITING {
-            return Some(1.0);
-        }
-        let blocked = |&l: &LinkId| {
-            waiting.contains(&l) || self.used(l) >= FULL || self.is_starving(l, waiting)
-        };
-        if self.next(link).iter().any(blocked) {
-            return None;
-        }
-        Some(1.0 - held)
-    }
-
-    /// Whether a link carries far less than it could though traffic waits for it and nothing behind it does.
-    fn is_starving(&self, link: LinkId, waiting: &BTreeSet<LinkId>) -> bool {
-        let used = self.used(link);
-        (LOADED..FULL).contains(&used)
-            && !waiting.contains(&link)
-            && self.state.queued_bytes.get(link).is_some_and(|q| q > 0.0)
-    }
-
-    /// Slow components of a network of queues without credits.
-    fn slow(&self, waiting: &BTreeSet<LinkId>) -> Vec<Cause> {
-        let mut observed: Vec<LinkId> = Vec::new();
-        let mut observations = Vec::new();
-        for link in self.fabric.link_ids() {
-            let loaded = self.used(link) >= LOADED || waiting.contains(&link);
-            let loaded = loaded && self.is_queue(link);
-            let Some(strength) = loaded.then(|| self.strength(link, waiting)).flatten() else {
-                continue;
-            };
-            let starving = self.is_starving(link, waiting) && self.is_wanted(link, waiting);
-            let strength = if starving {
-                strength.min(self.used(link))
-            } else {
-                strength
-            };
-            observed.push(link);
-            observations.push(Observation {
-                expected: 1.0,
-                measured: strength,
-                sigma: NOISE,
-            });
-        }
-        let mut components: BTreeMap<Component, Vec<usize>> = BTreeMap::new();
-        for (i, &id) in observed.iter().enumerate() {
-            let link = self.fabric.link(id);
-            let mut add = |component| components.entry(component).or_default().push(i);
-            add(self.of_link(id));
-            if let Some(back) = self.fabric.reverse(id).filter(|_| self.fabric.is_hop(id)) {
-                add(Component::Cable(id.min(back)));
-            }
-            for end in [link.from, link.to] {
-                match end {
-                    End::Node(n) => add(Component::Host(n)),
-                    // A slow router holds back the links that end at it.
-                    End::Router(r) if end == link.to => add(Component::Router(r)),
-                    End::Router(_) | End::Hosts(_) => {}
-                }
-            }
-        }
-        components.retain(|component, links| match component {
-            Component::Cable(_) | Component::Host(_) => links.len() == 2,
-            _ => true,
-        });
-        let list: Vec<Component> = components.keys().copied().collect();
-        let hypothesis = |(component, links): (usize, &Vec<usize>)| Hypothesis {
-            component,
-            limits: links.iter().map(|&i| (i, 1.0)).collect(),
-        };
-        let hypotheses: Vec<Hypothesis> = components.values().enumerate().map(hypothesis).collect();
-        let faults = Inference::new(&observations, &hypotheses, TOLERANCE).faults();
-        let of = |fault: &Fault| self.slow_cause(fault, &list, &observed, waiting);
-        faults.iter().map(of).collect()
-    }
-
-    fn slow_cause(
-        &self,
-        fault: &Fault,
-        list: &[Component],
-        observed: &[LinkId],
-        waiting: &BTreeSet<LinkId>,
-    ) -> Cause {
-        let component = list[fault.hypothesis];
-        let links: BTreeSet<LinkId> = fault.lowered.iter().map(|&i| observed[i]).collect();
-        let worst = |a: &&LinkId, b: &&LinkId| self.stall(**a).total_cmp(&self.stall(**b));
-        let first = links.iter().max_by(worst).copied();
-        let receiver = |l: LinkId| matches!(self.fabric.link(l).to, End::Node(_) | End::Hosts(_));
-        let received = first.filter(|&l| receiver(l) && self.stall(l) >= WAITING);
-        let (fault_kind, component) = match received.map(|l| self.fabric.link(l).to) {
-            Some(End::Node(n)) => (Kind::SlowReceiver, Component::Host(n)),
-            _ => (Kind::Slow, component),
-        };
-        let shown = first.map_or(String::new(), |l| match self.stall(l) >= WAITING {
-            true => format!(
-                "{} waits {} of the time and carries {} of its capacity, though nothing behind it waits or is full.",
-                self.fabric.link_name(l),
-                percent(self.stall(l)),
-                percent(self.used(l))
-            ),
-            false => format!(
-                "{} carries {} of its capacity while traffic is queued for it.",
-                self.fabric.link_name(l),
-                percent(self.used(l))
-            ),
-        });
-        let behind = self.behind(&links, waiting);
-        let others = format!(
-            "{} other links wait behind it; {} of {} loaded links wait at all.",
-            count(behind),
-            count(waiting.len()),
-            count(observed.len())
-        );
-        let mut cause = self.cause(fault_kind, component, [shown, others]);
-        cause.waiting_links = behind + links.iter().filter(|l| waiting.contains(l)).count();
-        let named = |c: Component| format!("{} {}", c.kind(), c.name(self.fabric));
-        let tied = fault
-            .or
-            .iter()
-            .map(|&(h, _)| list[h])
-            .chain([list[fault.hypothesis]]);
-        let tied: BTreeSet<Component> = tied.filter(|&c| c != component).collect();
-        cause.or = tied.into_iter().map(named).collect();
-        cause
-    }
-
     /// Components at which the waiting of links with credits begins.
     fn begins(&self, waiting: &BTreeSet<LinkId>, faulty: &BTreeSet<LinkId>) -> Vec<Cause> {
         let of = |origin: Origin| {
@@ -562,5 +405,6 @@ impl View<'_> {
 
 mod begin;
 mod facts;
+mod queues;
 #[cfg(test)]
 mod tests;

@@ -16,8 +16,8 @@ const BEFORE: usize = 10;
 const QUIET_SECONDS: f64 = 10.0;
 /// Faults that are kept after their end.
 const ENDED: usize = 200;
-/// Share of its capacity below which a link is slower than the machine says.
-const SLOWER: f64 = 0.95;
+/// Share of its rate below which a link is slower than others.
+pub(crate) const SLOWER: f64 = 0.95;
 
 /// What is wrong with a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -130,8 +130,10 @@ impl Timeline {
             self.lose(bill);
         }
         let mut changes = Vec::new();
+        let agreed = state.agreed_shares(fabric);
         for link in fabric.link_ids() {
-            self.look(fabric, state, link, (at, bill.as_ref()), &mut changes);
+            let now = (at, agreed.get(link), bill.as_ref());
+            self.look(fabric, state, link, now, &mut changes);
         }
         if let Some(bill) = bill {
             self.keep(bill);
@@ -200,19 +202,24 @@ impl Timeline {
         fabric: &Fabric,
         state: &LinkState,
         link: LinkId,
-        (at, bill): (f64, Option<&Bill>),
+        (at, rate, bill): (f64, Option<f64>, Option<&Bill>),
         changes: &mut Vec<Fault>,
     ) {
         let full = fabric.link(link);
         let lanes = state.lanes.get(link).filter(|_| full.is_up());
-        let capacity = state.agreed.get(link);
+        let rate = rate.filter(|_| full.is_up());
         let left = lanes.map(|lanes| lanes / f64::from(full.lanes_in_service));
-        let rate = capacity.map(|c| c / full.capacity().0);
-        let is_down = left.is_some_and(|l| l <= 0.0);
+        let in_service = left.or(rate.filter(|&r| r <= 0.0));
+        let is_down = in_service.is_some_and(|l| l <= 0.0);
         let has_fewer = !is_down && left.is_some_and(|l| l < 1.0);
-        let errors = state.errors.get(link);
+        let errors = state.damaged(link);
         for (kind, left, is_read, is_now) in [
-            (Kind::Down, left, left.is_some(), is_down),
+            (
+                Kind::Down,
+                in_service,
+                left.is_some() || rate.is_some(),
+                is_down,
+            ),
             (Kind::Lanes, left, left.is_some(), has_fewer),
             (
                 Kind::Slower,

@@ -38,6 +38,8 @@ pub struct LinkRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     queued_bytes: Option<f64>,
     errors: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drops: Option<f64>,
     lanes: Option<f64>,
     coverage: f64,
     /// Window of this link, if it differs from the summary's.
@@ -198,6 +200,7 @@ impl LinkRow {
             credit_stall_count: state.credit_stall_count.get(id),
             queued_bytes: state.queued_bytes.get(id),
             errors: state.errors.get(id),
+            drops: state.drops.get(id),
             lanes: state.lanes.get(id),
             coverage: state.coverage[id.index()],
             window_seconds: own_window(state, id),

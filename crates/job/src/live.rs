@@ -5,7 +5,7 @@ use crate::error::Result;
 use hopbyte_fabric::{Fabric, InputError};
 use hopbyte_observe::counters::reading::Reading;
 use hopbyte_observe::counters::{Counted, CounterOptions, join_readings, sum};
-use hopbyte_observe::sources::{Places, Source, Wide, host_name, open};
+use hopbyte_observe::sources::{Places, Source, Wide, glancing, host_name, open};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ fn between(
     let interval = interval(options)?;
     let mut sources = opened(&here(word, fabric, options)?, notes)?;
     let mut readings = sample(&mut sources, notes);
-    std::thread::sleep(interval);
+    glancing(&mut sources, interval);
     readings.extend(sample(&mut sources, notes));
     Ok(readings)
 }

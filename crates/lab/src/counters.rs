@@ -9,13 +9,13 @@ use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity};
 use hopbyte_job::links::lines;
 use hopbyte_observe::counters::delta::{Behaviour, Moment, increase};
 use hopbyte_observe::counters::reading::{Counter, Layout, Port, Reading};
-use hopbyte_observe::sources::{Places, Source, open};
+use hopbyte_observe::sources::{Places, Source, next_glance, open};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval between samples of all queues; a sample takes a few milliseconds.
-const BETWEEN: Duration = Duration::from_millis(20);
+/// Samples of all queues per [`GLANCE`]; a sample takes a few milliseconds.
+const OFTEN: u32 = 2;
 
 /// Load of one direction of a link in its window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,6 +28,8 @@ pub struct Load {
     pub packets: u64,
     /// Frames dropped at the shaped queue.
     pub drops: u64,
+    /// Bytes in the queue at the end.
+    pub queued: u64,
     /// Share of the samples in which frames waited for the shaper: the counterpart of a credit stall.
     pub waiting: f64,
 }
@@ -86,7 +88,7 @@ pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<Lin
         if start.elapsed() >= window {
             break;
         }
-        std::thread::sleep(BETWEEN.saturating_sub(looked.elapsed()));
+        std::thread::sleep((next_glance() / OFTEN).saturating_sub(looked.elapsed()));
     }
     Ok(by_link(lab, fabric, watched.iter().map(|(_, space)| space)))
 }
@@ -201,6 +203,7 @@ impl Space {
             bytes: counted(0)?,
             packets: counted(1)?,
             drops: counted(2)?,
+            queued: interface.last[3],
             waiting: f64::from(interface.waiting) / f64::from(self.samples.max(1)),
         })
     }
@@ -224,6 +227,8 @@ pub fn load_lines(
         increase.set(Quantity::ReceivedPackets, link, load.packets as f64);
         let waited = load.waiting * seconds * 1e9;
         increase.set(Quantity::CreditStallNs, link, waited);
+        increase.set(Quantity::QueuedBytes, link, load.queued as f64);
+        increase.set(Quantity::SentDrops, link, load.drops as f64);
     }
     Ok(lines(fabric, &increase)?)
 }

@@ -4,7 +4,7 @@
 
 use hopbyte_fabric::Quantity;
 use hopbyte_observe::counters::reading::Reading;
-use hopbyte_observe::sources::{Places, Source, open};
+use hopbyte_observe::sources::{Places, Source, glancing, open};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::process::Command;
 use std::sync::Arc;
@@ -62,7 +62,10 @@ fn a_flooded_cable_shows_its_queue_and_what_it_carried() {
     for _ in 0..100 {
         let _ = socket.send_to(&[0; 1000], "10.9.9.2:9");
     }
-    std::thread::sleep(Duration::from_millis(200));
+    glancing(
+        std::slice::from_mut(&mut source),
+        Duration::from_millis(200),
+    );
     let second = source.sample().unwrap().clone();
     assert!(Arc::ptr_eq(&first.layout, &second.layout));
     let grew =
@@ -70,6 +73,8 @@ fn a_flooded_cable_shows_its_queue_and_what_it_carried() {
     assert!(value(&second, "left", "qdisc_backlog").unwrap() > 10_000);
     assert!(grew("left", "qdisc_overlimits") > 0);
     assert!(grew("left", "qdisc_drops") > 0, "100 kB do not fit in 50");
+    let waited = grew("left", "qdisc_waited_ns");
+    assert!((150_000_000..2_000_000_000).contains(&waited), "{waited}");
     assert_eq!(grew("left", "tx_bytes"), grew("right", "rx_bytes"));
     assert!(grew("left", "tx_bytes") > 1000);
     let queued = second
@@ -78,6 +83,22 @@ fn a_flooded_cable_shows_its_queue_and_what_it_carried() {
         .iter()
         .filter(|c| c.quantity == Quantity::QueuedBytes);
     assert_eq!(queued.count(), 1);
+
+    // A discipline that holds packets back of its own accord says nothing about the link.
+    if run("tc qdisc replace dev left root fq") {
+        let paced = source.sample().unwrap();
+        assert_eq!(value(paced, "left", "qdisc_waited_ns"), None);
+        assert_eq!(value(paced, "left", "qdisc_backlog"), Some(0));
+    } else {
+        eprintln!("this kernel has no fq");
+    }
+
+    // Without a carrier both ends have a rate of 0.
+    assert!(run("ip link set right down"));
+    let cut = source.sample().unwrap();
+    for end in ["left", "right"] {
+        assert_eq!(value(cut, end, "tx_speed"), Some(0), "{end}");
+    }
 
     // An interface is removed with its counters; another is added.
     assert!(run("ip link del left") && run("ip link add east type veth peer name west"));

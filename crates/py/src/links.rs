@@ -88,7 +88,7 @@ pub fn links(
         let reading = if counters.is_empty() {
             LinkReading::of_state("", LinkState::unknown(fabric))
         } else if let Some(source) = stream(&counters, at, token, tls_ca)? {
-            source.latest(fabric).map_err(python)?
+            source.latest(fabric, interval).map_err(python)?
         } else {
             let options = CounterOptions {
                 interval_seconds: interval,

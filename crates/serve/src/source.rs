@@ -6,7 +6,7 @@ use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::Token;
-use hopbyte_fabric::{Class, Fabric, InputError, LeftOut, LinkId, LinkState};
+use hopbyte_fabric::{Class, Fabric, Increase, InputError, LeftOut, LinkId, LinkState};
 use hopbyte_job::inputs::LinkReading;
 use hopbyte_job::{Files, JobError, Machine, told};
 use hopbyte_observe::CounterOptions;
@@ -20,6 +20,12 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// How far before a requested time the latest tick of a store is looked for.
 const BEFORE_NS: u64 = 60_000_000_000;
+
+/// Longest window of ticks that are added up, in seconds.
+const LONGEST: f64 = 86_400.0;
+
+/// Times in seconds are rounded.
+const HALF_MICROSECOND: f64 = 5e-7;
 
 /// Length of the history that is read of a store.
 const HISTORY_NS: u64 = 600_000_000_000;
@@ -154,17 +160,29 @@ impl Source {
             from_ns: None,
             to_ns,
         };
-        Self::Store(folder.to_owned(), range).latest(fabric)
+        Self::Store(folder.to_owned(), range).latest(fabric, None)
     }
 
-    /// The latest reading of a collector or of the range of its store.
+    /// The latest reading of a collector or of the range of its store: of one tick, or the sum over the ticks of a window in
+    /// seconds, for which a collector is followed.
     ///
     /// # Errors
     /// The collector does not answer, no tick names a link, or the store has no two ticks in the range.
-    pub fn latest(self, fabric: &Fabric) -> Result<LinkReading> {
+    pub fn latest(self, fabric: &Fabric, window: Option<f64>) -> Result<LinkReading> {
         let name = self.words();
+        if let Some(seconds) = window.filter(|w| !(*w > 0.0 && *w <= LONGEST)) {
+            let expected = format!("seconds above zero, at most {LONGEST}");
+            return Err(InputError::new("--interval", seconds.to_string(), expected).into());
+        }
         let (mut stream, mut links, ends) = match self {
             Self::Collector(c) => (c.access.connect(&c.address)?, Links::new(c.ports), false),
+            Self::Store(folder, range) if let Some(seconds) = window => {
+                let newest = Self::Store(folder.clone(), range).latest(fabric, None)?;
+                let to = newest.time_seconds.unwrap_or(0.0) + HALF_MICROSECOND;
+                let ns = |seconds: f64| (seconds * 1e9) as u64;
+                let stream = Stream::replay(&folder, 0.0, ns(to - seconds), ns(to))?;
+                (stream, Links::default(), true)
+            }
             Self::Store(
                 folder,
                 Range {
@@ -181,20 +199,30 @@ impl Source {
                 return Err(InputError::new(name, "another source", expected).into());
             }
         };
-        let mut last = None;
+        let mut last: Option<Increase> = None;
         let mut first = true;
+        let mut begin = None;
         let mut left_out = LeftOut::default();
         let mut notes = Vec::new();
         while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
             notes.extend(links.mismatch().as_deref().map(mismatched));
             left_out.extend(&links.left_out());
             // Reports of the ticks before the range would count as those of its first tick.
+            let at = closing.tick.saturating_mul(closing.period_ns) as f64 / 1e9;
             if std::mem::take(&mut first) {
                 links.pass();
+                begin = Some(at);
                 continue;
             }
-            last = links.close(fabric, &closing, &name).or(last);
-            if last.is_some() && !ends {
+            last = match (last, links.close(fabric, &closing, &name)) {
+                (Some(mut sum), Some(next)) if window.is_some() => {
+                    sum.extend_by(&next);
+                    Some(sum)
+                }
+                (before, next) => next.or(before),
+            };
+            let is_whole = begin.is_none_or(|begin| at - begin >= window.unwrap_or(0.0));
+            if last.is_some() && !ends && is_whole {
                 break;
             }
         }

@@ -6,6 +6,9 @@ use anyhow::Result;
 use hopbyte_job::blame::blame;
 use hopbyte_view::terminal::blame_text;
 
+/// Seconds of a collector's or store's ticks that are judged together: traffic of a single tick may come in bursts.
+const WINDOW: f64 = 10.0;
+
 /// The counters to read, and the jobs.
 #[derive(clap::Args, Debug)]
 pub struct BlameArgs {
@@ -16,10 +19,11 @@ pub struct BlameArgs {
 
 /// Prints the causes; exit code 1 if there are any.
 pub fn run(args: &BlameArgs, out: &mut Output) -> Result<Answer> {
-    let (machine, reading, jobs) = args.load.read(true, out)?;
+    let load = args.load.clone().over(WINDOW);
+    let (machine, reading, jobs) = load.read(true, out)?;
     let fabric = &machine.fabric;
     let state = &reading.state;
-    let jobs = jobs.map(|jobs| args.load.attribution(&machine, &reading, &jobs));
+    let jobs = jobs.map(|jobs| load.attribution(&machine, &reading, &jobs));
     let jobs = jobs.transpose()?;
     let found = blame(fabric, &machine.routing, state, jobs.as_ref())?;
     if out.json {

@@ -114,20 +114,27 @@ impl Agent {
         }
     }
 
-    /// Sleeps until the next tick; handles the connection's events meanwhile.
+    /// Sleeps until the next tick; handles the connection's events and looks at queues meanwhile.
     fn wait(&mut self, say: &mut impl FnMut(&str)) -> io::Result<()> {
+        let mut has_queues = true;
         loop {
             let now = clock_ns(ClockId::Realtime);
-            let left = self.period_ns - now % self.period_ns;
             // At most one tick: a clock that is set back must not extend the sleep.
+            let left = self.period_ns - now % self.period_ns;
+            let glance = sources::next_glance().as_nanos() as u64;
+            let glances = has_queues && left > 2 * glance;
+            let sleep = if glances { glance } else { left };
             if self.link.is_busy() {
-                if self.link.attend(left, &mut self.ring, say)? {
-                    return Ok(());
+                if !self.link.attend(sleep, &mut self.ring, say)? {
+                    continue;
                 }
-                continue;
+            } else {
+                std::thread::sleep(Duration::from_nanos(sleep));
             }
-            std::thread::sleep(Duration::from_nanos(left));
-            return Ok(());
+            if !glances {
+                return Ok(());
+            }
+            has_queues = self.reader.glance();
         }
     }
 

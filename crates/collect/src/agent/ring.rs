@@ -61,6 +61,12 @@ impl Reader {
         }
     }
 
+    /// Looks at queues between two ticks; false if there are none.
+    pub fn glance(&mut self) -> bool {
+        let glances = self.sources.iter_mut().map(|(source, _)| source.glance());
+        glances.fold(false, |any, one| any | one)
+    }
+
     /// Reads all sources into a sample; returns the number of failures. Prints the first of consecutive
     /// failures of a source.
     pub fn read(&mut self, sample: &mut Sample, say: &mut impl FnMut(&str)) -> u64 {

@@ -1,6 +1,7 @@
 //! Faults that a link's own counters show: no lane or fewer, errors, bytes that arrive at another link's end.
 
 use super::{Cause, Kind, LOADED, View, percent};
+use crate::faults::SLOWER;
 use crate::infer::threshold;
 use crate::probe::component::Component;
 use hopbyte_fabric::LinkId;
@@ -22,6 +23,7 @@ impl View<'_> {
         let mut causes = Vec::new();
         let links = self.fabric.links().len();
         let window = self.state.window_seconds.unwrap_or(0.0);
+        let agreed = self.state.agreed_shares(self.fabric);
         for id in self.fabric.link_ids() {
             let link = self.fabric.link(id);
             let all = f64::from(link.lanes);
@@ -38,7 +40,10 @@ impl View<'_> {
                 ];
                 causes.push(([id].into(), self.cause(fault, self.of_link(id), evidence)));
             }
-            let Some(errors) = self.state.errors.get(id).filter(|&e| e >= FEWEST) else {
+            if let Some(share) = agreed.get(id).filter(|&s| s < SLOWER) {
+                causes.push(([id].into(), self.lower_rate(id, share)));
+            }
+            let Some(errors) = self.state.damaged(id).filter(|&e| e >= FEWEST) else {
                 continue;
             };
             // A link signals at its full rate even when it is idle.
@@ -46,8 +51,8 @@ impl View<'_> {
             if errors * (errors / allowed).ln() - (errors - allowed) < threshold(links) {
                 continue;
             }
-            let known = self.state.errors.as_slice().iter();
-            let others = known.filter(|&&e| e >= FEWEST).count() - 1;
+            let known = self.fabric.link_ids().filter_map(|l| self.state.damaged(l));
+            let others = known.filter(|&e| e >= FEWEST).count() - 1;
             let evidence = [
                 format!("It counts {} transmission errors.", count(errors as usize)),
                 match window > 0.0 {
@@ -66,6 +71,21 @@ impl View<'_> {
             ));
         }
         causes
+    }
+
+    /// The cause of a link that is down, or runs at a lower rate than the others.
+    fn lower_rate(&self, id: LinkId, share: f64) -> Cause {
+        let fault = if share > 0.0 { Kind::Slow } else { Kind::Down };
+        let shown = match fault {
+            Kind::Down => "It has no carrier.".into(),
+            _ => format!("Its ends agreed on {} of its rate.", percent(share)),
+        };
+        let all = self.state.agreed.known();
+        let others = format!(
+            "{} links tell their rate; most of them run at it.",
+            count(all)
+        );
+        self.cause(fault, self.of_link(id), [shown, others])
     }
 
     /// Links whose sender and receiver count different bytes, while those of another link's receiver fit: the cables are

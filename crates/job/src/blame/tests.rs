@@ -234,3 +234,95 @@ fn links_of_one_router_that_wait_without_a_reason_are_due_to_it() {
     let found = faults(&fabric, &state);
     assert_eq!(found, [(Kind::Slow, "r1-1".to_owned())]);
 }
+
+/// A network of queues in bursts: each link sends for some share of the time, and its queue is not empty for hardly more of it
+/// than that.
+fn queues(random: &mut Random) -> (Fabric, LinkState) {
+    let (fabric, mut state) = quiet("torus:4x4:nodes=2");
+    for link in fabric.link_ids() {
+        let used = random.unit();
+        state.used_ratio.set(link, Some(used));
+        state
+            .credit_stall_ratio
+            .set(link, Some(used * (0.3 + 0.72 * random.unit())));
+        let queued = (random.unit() < used).then_some(20_000.0);
+        state.queued_bytes.set(link, queued.or(Some(0.0)));
+    }
+    (fabric, state)
+}
+
+#[test]
+fn queues_of_bursts_are_healthy() {
+    let mut random = Random::new(3);
+    for _ in 0..100 {
+        let (fabric, state) = queues(&mut random);
+        assert_eq!(faults(&fabric, &state), []);
+    }
+}
+
+#[test]
+fn what_waits_longer_than_it_sends_is_slow() {
+    let mut random = Random::new(4);
+    let fabric = spec::fabric("torus:4x4:nodes=2").unwrap();
+    let way = |name: &str| link(&fabric, name);
+    let back = |name: &str| fabric.reverse(way(name)).unwrap();
+    let node = fabric.find_node("n1-2-0").unwrap();
+    let router = fabric.router_named("r2-2").unwrap();
+    let at = |l: &LinkId| {
+        let link = fabric.link(*l);
+        [link.from, link.to].contains(&End::Router(router))
+    };
+    let cases = [
+        ("r1-1 X+".to_owned(), vec![way("r1-1 X+")]),
+        (
+            fabric.link_name(way("r1-1 X+").min(back("r1-1 X+"))),
+            vec![way("r1-1 X+"), back("r1-1 X+")],
+        ),
+        (
+            "n1-2-0".to_owned(),
+            vec![fabric.node(node).inject, fabric.node(node).eject],
+        ),
+        ("r2-2".to_owned(), fabric.link_ids().filter(at).collect()),
+    ];
+    for (name, links) in cases {
+        for left in [0.1, 0.3, 0.5, 0.7] {
+            let (_, mut state) = queues(&mut random);
+            for &l in &links {
+                state.used_ratio.set(l, Some(left));
+                state.credit_stall_ratio.set(l, Some(0.98));
+            }
+            assert_eq!(faults(&fabric, &state), [(Kind::Slow, name.clone())]);
+        }
+    }
+}
+
+#[test]
+fn packets_that_a_full_queue_drops_are_no_transmission_errors() {
+    let (fabric, mut state) = queues(&mut Random::new(5));
+    let (full, damaged) = (link(&fabric, "r0-0 X+"), link(&fabric, "r3-1 Y+"));
+    for l in [full, damaged] {
+        state.errors.set(l, Some(5000.0));
+    }
+    state.drops.set(full, Some(5000.0));
+    let found = faults(&fabric, &state);
+    assert_eq!(found, [(Kind::Errors, "r3-1 Y+".to_owned())]);
+}
+
+/// The machine as a whole runs at a tenth of what its description says, as in a lab.
+#[test]
+fn a_lower_rate_than_the_others_and_a_lost_carrier_are_told() {
+    let (fabric, mut state) = queues(&mut Random::new(6));
+    for l in fabric.link_ids() {
+        let usual = 0.1 * fabric.link(l).capacity().0;
+        state.agreed.set(l, Some(usual));
+    }
+    assert_eq!(faults(&fabric, &state), []);
+    let (slow, cut) = (link(&fabric, "r0-0 X+"), link(&fabric, "r3-1 Y+"));
+    let fourth = state.agreed.get(slow).unwrap() / 4.0;
+    state.agreed.set(slow, Some(fourth));
+    state.agreed.set(cut, Some(0.0));
+    let mut found = faults(&fabric, &state);
+    found.sort();
+    let expected = [(Kind::Down, "r3-1 Y+"), (Kind::Slow, "r0-0 X+")];
+    assert_eq!(found, expected.map(|(kind, name)| (kind, name.to_owned())));
+}

@@ -324,7 +324,7 @@ impl SourceJoint {
                 joint.speeds[i as usize] = (capacity, said);
                 let shares = shares(fabric, speaks_of, port, counter.quantity);
                 for (&link, share) in speaks_of.iter().zip(shares) {
-                    let quantity = counter.quantity.counted_at(counter.side);
+                    let quantity = counter.of_link();
                     let key = (quantity, link);
                     let owner = *node.owners.entry(key).or_insert((own, class));
                     if owner.0 != own && !(joins && owner.1 == class) {
@@ -434,7 +434,7 @@ impl Slot {
         let counted = layout
             .counters
             .iter()
-            .filter(|c| c.quantity.counted_at(c.side) == self.quantity);
+            .filter(|c| c.of_link() == self.quantity);
         for counter in counted.filter(|c| is_tile(&c.port)) {
             *terms.entry(counter.port).or_default() += 1;
         }
@@ -455,7 +455,8 @@ impl Slot {
     }
 
     fn is_errors(&self) -> bool {
-        matches!(self.quantity, Quantity::Errors | Quantity::SentErrors)
+        use Quantity::{Drops, Errors, SentDrops, SentErrors};
+        matches!(self.quantity, Errors | SentErrors | Drops | SentDrops)
     }
 
     /// The value computed from its counters; missing if one of them is missing, unless the others count errors.

@@ -93,7 +93,10 @@ struct LinkRow {
     credit_stall_ratio: Option<f64>,
     input_stall_seconds: Option<f64>,
     credit_stall_seconds: Option<f64>,
+    credit_stall_count: Option<f64>,
+    queued_bytes: Option<f64>,
     errors: Option<f64>,
+    drops: Option<f64>,
     lanes: Option<f64>,
     window_seconds: Option<f64>,
     #[serde(default)]
@@ -150,9 +153,11 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
 
 impl LinkRow {
     /// Field names, their quantities and their values.
-    fn values(&self) -> [(&'static str, Quantity, Option<f64>); 9] {
+    fn values(&self) -> [(&'static str, Quantity, Option<f64>); 12] {
         use Quantity as Q;
         let ns = |seconds: Option<f64>| seconds.map(|s| s * 1e9);
+        // Errors of a row include its drops.
+        let damaged = self.errors.map(|e| e - self.drops.unwrap_or(0.0));
         [
             ("received_bytes", Q::ReceivedBytes, self.received_bytes),
             ("packets", Q::ReceivedPackets, self.packets),
@@ -177,7 +182,14 @@ impl LinkRow {
                 Q::CreditStallNs,
                 ns(self.credit_stall_seconds),
             ),
-            ("errors", Q::Errors, self.errors),
+            (
+                "credit_stall_count",
+                Q::CreditStallCount,
+                self.credit_stall_count,
+            ),
+            ("queued_bytes", Q::QueuedBytes, self.queued_bytes),
+            ("errors", Q::Errors, damaged),
+            ("drops", Q::Drops, self.drops),
             ("lanes", Q::Lanes, self.lanes),
         ]
     }
@@ -200,7 +212,7 @@ mod tests {
     fn lines_become_the_state_they_were() {
         let fabric = spec::fabric("torus:4x4").unwrap();
         let text = concat!(
-            r#"{"schema":"hopbyte.link/1","link":"r0-0 X+","received_bytes":1.25e9,"used_ratio":null}"#,
+            r#"{"schema":"hopbyte.link/1","link":"r0-0 X+","received_bytes":1.25e9,"used_ratio":null,"queued_bytes":9,"errors":7,"drops":5}"#,
             "\n",
             r#"{"schema":"hopbyte.link/1","link":"r1-0 X+","received_bytes":null,"window_seconds":2.5,"missing":{"received_bytes":"reset"}}"#,
             "\n",
@@ -216,6 +228,9 @@ mod tests {
         // 1.25 GB in half a second over 12.5 GB/s.
         assert_eq!(state.used_ratio.get(link), Some(0.2));
         assert_eq!(state.credit_stall_ratio.get(link), None);
+        assert_eq!(state.queued_bytes.get(link), Some(9.0));
+        assert_eq!(state.errors.get(link), Some(7.0));
+        assert_eq!(state.damaged(link), Some(2.0));
         let lost = fabric.find_link("r1-0 X+").unwrap();
         assert_eq!(state.received_bytes.read(lost), Err(Missing::Reset));
         assert!(state.is_spoken_of(lost));

@@ -11,7 +11,7 @@ use hopbyte_fabric::{Quantity as Q, Side};
 /// `/sys/class/net/*/statistics`, `tx_speed` and `rx_speed` in Mbit/s (from the single file `speed`), counters of its
 /// root queueing discipline (`qdisc_…`, 32 bits except a shaper's rate) and stalls of its byte queue limits.
 ///
-/// Drops count as errors: a dropped packet is as lost as a damaged one. Packets that could not be sent belong to the
+/// Drops count as errors: a dropped packet is as lost as a damaged one; [`Counter::of_link`] keeps them apart. Packets that could not be sent belong to the
 /// leaving link.
 pub(crate) fn interface<'a>(
     layout: &'a mut Layout,
@@ -25,6 +25,7 @@ pub(crate) fn interface<'a>(
         "tx_packets" => Q::SentPackets,
         "rx_errors" | "rx_errs" | "rx_dropped" | "rx_drop" | "tx_errors" | "tx_errs"
         | "tx_dropped" | "tx_drop" | "qdisc_drops" => Q::Errors,
+        "qdisc_waited_ns" => Q::CreditStallNs,
         "qdisc_backlog" => Q::QueuedBytes,
         "qdisc_overlimits" | "bql_stalls" => Q::CreditStallCount,
         "tx_speed" | "rx_speed" | "qdisc_rate" => Q::Capacity,
@@ -43,6 +44,31 @@ pub(crate) fn interface<'a>(
         counter.behaviour = Behaviour::bits(32);
     }
     Some(counter)
+}
+
+/// Counters of [`Q::Errors`] that only packets dropped for lack of room raise, as a full queue of Ethernet does. On a network
+/// with credits a drop is a fault.
+const DROPS: [&str; 9] = [
+    "rx_dropped",
+    "rx_drop",
+    "tx_dropped",
+    "tx_drop",
+    "qdisc_drops",
+    "ifInDiscards",
+    "ifOutDiscards",
+    "in-discards",
+    "out-discards",
+];
+
+impl Counter {
+    /// The quantity of its link: errors by end, drops apart.
+    pub(crate) fn of_link(&self) -> Q {
+        let quantity = match self.quantity {
+            Q::Errors if DROPS.contains(&self.name.as_str()) => Q::Drops,
+            other => other,
+        };
+        quantity.counted_at(self.side)
+    }
 }
 
 /// Bytes per second of a Mbit/s.

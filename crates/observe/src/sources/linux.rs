@@ -1,9 +1,9 @@
 //! Linux interfaces: link statistics and queueing disciplines from the kernel's tables, or, in a captured tree,
 //! `/sys/class/net/*/statistics`.
 //!
-//! The backlog of an interface's root discipline is the queue in front of the link. Its `overlimits` (packets that
-//! had to wait for tokens) and the stalls of byte queue limits, if their threshold is set, are the closest equivalent
-//! to a credit stall.
+//! The backlog of an interface's root discipline is the queue in front of the link. The time for which it is not empty,
+//! sampled at every [`Sample::glance`], is the equivalent of a credit stall; its `overlimits` (packets that had to wait
+//! for tokens) and the stalls of byte queue limits, if their threshold is set, are counts of it.
 
 use super::files::{Kept, names, once};
 use super::netlink::{self, Changes, Netlink, attribute, string, u32_at, u64_at};
@@ -15,9 +15,11 @@ use crate::counters::names as vocabulary;
 use crate::counters::reading::{Layout, Port, Reading};
 use crate::counters::speakers::virtual_interface;
 use hopbyte_fabric::LeftOut;
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Fields of `struct rtnl_link_stats64` in order, with the names of the kernel's files.
 const STATISTICS: [&str; 8] = [
@@ -31,14 +33,24 @@ const STATISTICS: [&str; 8] = [
     "tx_dropped",
 ];
 /// Counters of a root queueing discipline.
-const QUEUE: [&str; 3] = ["qdisc_backlog", "qdisc_drops", "qdisc_overlimits"];
+const QUEUE: [&str; 4] = [
+    "qdisc_backlog",
+    "qdisc_drops",
+    "qdisc_overlimits",
+    "qdisc_waited_ns",
+];
 /// Samples between readings of a link's speed, which query the driver. A new negotiation takes the link down, which
 /// the kernel reports; a speed set in the driver is not reported.
 const SELDOM: u32 = 60;
 /// `ARPHRD_LOOPBACK`.
 const LOOPBACK: u16 = 772;
+/// `IFF_LOWER_UP`: it has a carrier.
+const LOWER_UP: u32 = 1 << 16;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
+
+/// Kinds of disciplines that hold packets back although the link is free.
+const PACING: [&str; 5] = ["fq", "etf", "netem", "taprio", "plug"];
 
 /// Kind of a virtual cable, as in an emulated machine; hardware has no kind.
 const CABLE: &str = "veth";
@@ -129,6 +141,8 @@ struct Interface {
     index: u32,
     /// Whether it has a root queueing discipline.
     queued: bool,
+    /// Whether it has a carrier; without one its rate is 0.
+    up: bool,
     /// Index of its first counter.
     first: usize,
     /// Index of its two capacities: outwards a shaper's rate or the speed, inwards the speed.
@@ -155,15 +169,21 @@ pub(super) struct Linux {
     /// Virtual interfaces at the time of the last listing.
     left_out: LeftOut,
     turn: u32,
+    /// Time for which the queue of each interface was not empty, by index.
+    waited_ns: HashMap<u32, u64>,
+    /// Time of the last look at the queues.
+    glanced: Option<Instant>,
 }
 
 /// Statistics of a queueing discipline.
 struct Queue {
     index: u32,
-    /// In the order of [`QUEUE`].
+    /// In the order of [`QUEUE`], without the time.
     values: [u64; 3],
     /// Rate of a shaper, bytes per second.
     rate: Option<u64>,
+    /// Whether it, or a discipline below it, holds packets back although the link is free.
+    paces: bool,
 }
 
 impl Linux {
@@ -179,6 +199,8 @@ impl Linux {
             interfaces: Vec::new(),
             left_out: LeftOut::default(),
             turn: 0,
+            waited_ns: HashMap::new(),
+            glanced: None,
         })
     }
 
@@ -211,13 +233,29 @@ impl Linux {
 
     /// Root disciplines of all interfaces.
     fn queues(&mut self) -> io::Result<Vec<Queue>> {
-        let mut queues = Vec::new();
+        let mut queues: Vec<Queue> = Vec::new();
+        let mut paced = Vec::new();
         self.netlink.dump(netlink::GET_QDISC, &[0; 20], |kind, m| {
             if kind == netlink::NEW_QDISC {
                 queues.extend(Queue::parse(m));
+                paced.extend(paces(m));
             }
         })?;
+        for queue in &mut queues {
+            queue.paces = paced.contains(&queue.index);
+        }
         Ok(queues)
+    }
+
+    /// Counts the time since the last look for every queue that is not empty.
+    fn wait(&mut self, queues: &[Queue]) {
+        let now = Instant::now();
+        let before = self.glanced.replace(now);
+        let since = before.map_or(0, |t| (now - t).as_nanos() as u64);
+        for queue in queues {
+            let waited = self.waited_ns.entry(queue.index).or_default();
+            *waited += if queue.values[0] > 0 { since } else { 0 };
+        }
     }
 
     /// Reads the listed interfaces.
@@ -248,7 +286,8 @@ impl Linux {
             if seldom {
                 own.bytes_per_s = own.speed.value().filter(|&s| s > 0);
             }
-            (own.capacity..own.capacity + 2).for_each(|i| reading.set(i, own.bytes_per_s));
+            let rate = if own.up { own.bytes_per_s } else { Some(0) };
+            (own.capacity..own.capacity + 2).for_each(|i| reading.set(i, rate));
             // Next, if present: the stalls.
             if !own.stalls.is_empty() {
                 let counts = own.stalls.iter_mut().map(Kept::value);
@@ -264,14 +303,18 @@ impl Linux {
 
     fn read_queues(&mut self, reading: &mut Reading) -> io::Result<()> {
         let queues = self.queues()?;
+        self.wait(&queues);
         for own in self.interfaces.iter().filter(|i| i.queued) {
             let Some(queue) = queues.iter().find(|q| q.index == own.index) else {
                 continue;
             };
-            for (i, &value) in queue.values.iter().enumerate() {
-                reading.set(own.first + STATISTICS.len() + i, Some(value));
+            let waited = self.waited_ns.get(&own.index).filter(|_| !queue.paces);
+            let waited = waited.copied();
+            let values = queue.values.into_iter().map(Some).chain([waited]);
+            for (i, value) in values.enumerate() {
+                reading.set(own.first + STATISTICS.len() + i, value);
             }
-            if queue.rate.is_some() {
+            if own.up && queue.rate.is_some() {
                 reading.set(own.capacity, queue.rate);
             }
         }
@@ -290,6 +333,14 @@ impl Sample for Linux {
             }
         }
         Ok(self.read(reading)?)
+    }
+
+    fn glance(&mut self) -> bool {
+        let queued = self.interfaces.iter().any(|i| i.queued);
+        if queued && let Ok(queues) = self.queues() {
+            self.wait(&queues);
+        }
+        queued
     }
 }
 
@@ -315,6 +366,7 @@ fn interface(layout: &mut Layout, link: &Listed, queues: &[Queue], class: &Path)
     Interface {
         index: link.index,
         queued: queue.is_some(),
+        up: link.up,
         first,
         capacity,
         speed: Kept::new(folder.join("speed")),
@@ -345,6 +397,7 @@ struct Listed {
     name: String,
     kind: String,
     loopback: bool,
+    up: bool,
 }
 
 impl Listed {
@@ -367,6 +420,7 @@ impl Listed {
             name: string(attribute(attributes, 3)?),
             kind: kind.map(string).unwrap_or_default(),
             loopback: hardware == u32::from(LOOPBACK),
+            up: u32_at(message, 8)? & LOWER_UP > 0,
         })
     }
 }
@@ -393,8 +447,16 @@ impl Queue {
             index: u32_at(message, 4)?,
             values: [number(1)?, number(2)?, number(4)?],
             rate,
+            paces: false,
         })
     }
+}
+
+/// The interface of a discipline that holds packets back although the link is free.
+fn paces(message: &[u8]) -> Option<u32> {
+    let kind = string(attribute(message.get(20..)?, 1)?);
+    let index = u32_at(message, 4)?;
+    PACING.contains(&kind.as_str()).then_some(index)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::ObserveError;
 
 pub use doctor::{Finding, State, doctor};
 pub use places::{Places, Wide, boot, host_name};
-pub use source::Source;
+pub use source::{GLANCE, Source, glancing, next_glance};
 
 /// Opens all sources, in the same order every time. A source that exists but cannot be opened is an error in the
 /// list; missing sources are skipped.

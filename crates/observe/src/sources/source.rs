@@ -6,6 +6,19 @@ use hopbyte_fabric::LeftOut;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Mean time between two looks at queues: a window of ten seconds has two hundred.
+pub const GLANCE: Duration = Duration::from_millis(50);
+
+/// Time to the next look. It varies, so that iterations of an application are not met at the same moment each time.
+pub fn next_glance() -> Duration {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ns = clock.unwrap_or_default().subsec_nanos();
+    // Fibonacci hashing: its top bits are spread evenly.
+    let share = f64::from(ns.wrapping_mul(0x9E37_79B9)) / f64::from(u32::MAX);
+    GLANCE.mul_f64(0.5 + share)
+}
 
 /// Counters that are read together.
 #[derive(Debug)]
@@ -20,6 +33,11 @@ pub struct Source {
 pub(super) trait Sample: fmt::Debug + Send + Sync {
     /// Reads all counters into the reading.
     fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable>;
+
+    /// Looks at what has no counter and is counted by sampling: queues. False if there is nothing of this kind.
+    fn glance(&mut self) -> bool {
+        false
+    }
 }
 
 impl Source {
@@ -38,6 +56,12 @@ impl Source {
         &self.left_out
     }
 
+    /// Between readings, after every [`next_glance`]: looks at queues, whose waiting the kernel does not count. False if the source has
+    /// none.
+    pub fn glance(&mut self) -> bool {
+        self.way.glance()
+    }
+
     /// Reads all counters. Values that could not be read are missing in the reading; an error if none could be read
     /// (the next call tries again).
     pub fn sample(&mut self) -> Result<&Reading, ObserveError> {
@@ -48,6 +72,24 @@ impl Source {
                 Unreadable::Content(error) => error,
             })?;
         Ok(&self.reading)
+    }
+}
+
+/// Sleeps; looks at the queues of the sources meanwhile.
+pub fn glancing(sources: &mut [Source], sleep: Duration) {
+    let end = Instant::now() + sleep;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let mut queues = false;
+        for source in &mut *sources {
+            queues |= source.glance();
+        }
+        let next = next_glance();
+        if !queues || left <= next {
+            std::thread::sleep(left);
+            return;
+        }
+        std::thread::sleep(next);
     }
 }
 

@@ -1,0 +1,244 @@
+"""``hopbyte blame`` against faults drawn at random in a lab: a namespace for each router and node of a machine, eight
+jobs of real processes that exchange messages over TCP.
+
+Each set draws eight jobs, waits, asks once without a fault, and then for each of ten faults: applies it, waits until
+queues and windows have settled, reads the counters of a window (`lab counters`), asks ``hopbyte blame``, and takes it
+away. A fault has an effect if a job loses at least a tenth of the iterations that it had without one. Links are
+slowed by a second shaper behind the one whose rate the kernel tells, so that no counter shows the new rate.
+
+    sudo bench/blame/lab.py --hopbyte target/release/hopbyte --seed 1 --sets 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import IO
+
+sys.path.insert(0, str(Path(__file__).parent))
+from machines import Machine, load  # noqa: E402
+from run import draw_jobs, short, verdict  # noqa: E402
+
+NAME, EFFECT, FAULTS = "blamelab", 0.1, 10
+KINDS = ["cable rate", "one direction", "loss", "paused host", "slow router", "slow node", "starved host"]
+
+
+def run(words: list[object]) -> str:
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+class Lab:
+    """Namespaces, agents and the collector."""
+
+    def __init__(self, hopbyte: Path, m: Machine, rate: float, folder: Path) -> None:
+        self.hopbyte, self.m, self.folder, self.rate = hopbyte, m, folder, rate
+        self.handles: dict[tuple[str, str], str] = {}
+        run([hopbyte, "--quiet", "lab", "up", *m.words, "--rate", f"{rate / 1e6}mbit", "--name", NAME])
+
+    def shape(self, links: set[int], share: float) -> None:
+        """Slows links behind the shaper whose rate their counters tell, so that nothing tells the new rate; 1 ends it."""
+        by_place: dict[str, list[str]] = defaultdict(list)
+        for i in links:
+            link = self.m.links[i]
+            sender = link["from"].get("node")
+            place = f"{NAME}-r{link['a']}" if sender is None else f"{NAME}-n{sender}"
+            receiver = link["to"].get("node")
+            device = "eth0" if sender is not None else f"n{receiver}" if receiver is not None else f"l{i}"
+            rate = self.rate * link["capacity_bytes_per_s"] / self.m.fastest
+            if (place, device) not in self.handles:
+                shown = run(["tc", "-n", place, "qdisc", "show", "dev", device, "root"])
+                self.handles[place, device] = shown.split()[2]
+            queue = f"handle 2: tbf rate {round(rate * share)}bit burst 3200 latency 400ms"
+            if share == 1:
+                queue = f"handle 3: bfifo limit {round(rate / 8 * 0.4) + 6400}"
+            parent = self.handles[place, device] + "1"
+            by_place[place].append(f"qdisc replace dev {device} parent {parent} {queue}")
+        for place, lines in by_place.items():
+            words = ["tc", "-n", place, "-batch", "-"]
+            subprocess.run(words, input="\n".join(lines) + "\n", text=True, check=True)
+
+    def loss(self, link: int, share: float) -> None:
+        """Frames lost on a link, at the end where they arrive; 0 ends it."""
+        to, back = self.m.links[link]["b"], self.m.reverse[link]
+        words = ["ip", "netns", "exec", f"{NAME}-r{to}", "iptables", "-t", "raw"]
+        run([*words, "-F"])
+        if share:
+            rule = ["-A", "PREROUTING", "-i", f"l{back}", "-m", "statistic", "--mode", "random"]
+            run([*words, *rule, "--probability", share, "-j", "DROP"])
+
+    def down(self) -> None:
+        run([self.hopbyte, "--quiet", "lab", "down", NAME])
+
+    def blame(self, window: float, jobs: Jobs, keep: Path | None) -> tuple[list[dict], float, list[float]]:
+        """The causes, the seconds of the answer, and the iterations of each job in a second meanwhile."""
+        file = self.folder / "links.json"
+        before, begin = jobs.iterations(), time.monotonic()
+        run([self.hopbyte, "--quiet", "lab", "counters", "--name", NAME, "--interval", window, "-o", file, "--top", 1])
+        after, end = jobs.iterations(), time.monotonic()
+        about = ["--fabric", *self.m.words, "--jobs", self.folder / "jobs.csv"]
+        ask = [self.hopbyte, "--quiet", "--json", "blame", file, *about]
+        done = subprocess.run([str(w) for w in ask], capture_output=True, text=True, check=False)
+        took = time.monotonic() - end
+        assert done.returncode in (0, 1), done.stderr
+        if keep:
+            keep.with_suffix(".jsonl").write_text(file.read_text())
+            keep.with_suffix(".csv").write_text((self.folder / "jobs.csv").read_text())
+        rates = [(a - b) / (end - begin) for a, b in zip(after, before, strict=True)]
+        return json.loads(done.stdout)["causes"], took, rates
+
+
+class Jobs:
+    """Eight jobs as processes."""
+
+    def __init__(self, program: Path, m: Machine, bytes_per_second: float, pairs: list[tuple], folder: Path) -> None:
+        members = sorted({(job, n) for job, a, b, _, _ in pairs for n in (a, b)})
+        self.rank = {node: i for i, (_, node) in enumerate(members)}
+        self.count = max(job for job, _ in members) + 1
+        periods, sends = {}, defaultdict(list)
+        for job, a, b, rate, (_, period, on) in pairs:
+            # Several iterations in a window, so that their number tells the loss.
+            periods[job] = period // 2
+            size = max(1, round(rate * bytes_per_second * on / 2000))
+            sends[a].append(f"{self.rank[b]}:{size}")
+        lines = [f"{len(members)} {self.count}"]
+        for job, n in members:
+            address = f"10.77.{(n + 1) >> 8}.{(n + 1) & 255}"
+            lines.append(f"{NAME}-n{n} {address} {job} {len(sends[n])} " + " ".join(sends[n]))
+        lines += [str(periods[job]) for job in range(self.count)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+        self.say("\n".join(lines) + "\n")
+        rows = [f"job{job},{m.nodes[n]['host']}" for job, n in members]
+        (folder / "jobs.csv").write_text("\n".join(["job,node", *rows]) + "\n")
+
+    def say(self, text: str) -> None:
+        stream: IO[str] | None = self.process.stdin
+        assert stream
+        stream.write(text)
+        stream.flush()
+
+    def iterations(self, question: str = "?") -> list[int]:
+        self.say(question + "\n")
+        assert self.process.stdout
+        return [int(word) for word in self.process.stdout.readline().split()]
+
+    def end(self) -> None:
+        os.killpg(self.process.pid, 9)
+        self.process.wait()
+
+
+class Fault:
+    """A fault of a drawn kind, applied and taken away."""
+
+    def __init__(self, lab: Lab, jobs: Jobs, pairs: list[tuple], draw: random.Random, bytes_per_second: float) -> None:
+        m = lab.m
+        self.kind, self.share = draw.choice(KINDS), draw.randint(1, 9) / 10
+        link = draw.choice(sorted({l for _, a, b, _, _ in pairs for l in m.route(a, b) if m.links[l]["hop"]}))
+        node = draw.choice(sorted({b for _, _, b, _, _ in pairs}))
+        one, back = m.nodes[node], m.reverse[link]
+        router = m.routers[one["router"]]
+        host = {one["name"], m.names[one["inject"]], m.names[one["eject"]]}
+        self.names = {m.names[link], m.names[back]}
+        self.links = {link, back} if self.kind == "cable rate" else {link}
+        self.set = lambda share: lab.shape(self.links, share)
+        if self.kind in ("cable rate", "one direction"):
+            pass
+        elif self.kind == "loss":
+            self.share = round(1 - (1 - self.share) / 10, 2)
+            self.set = lambda share: lab.loss(link, round(1 - share, 3))
+        elif self.kind == "slow router":
+            router = m.routers[m.links[link]["b"]]
+            self.names = {router}
+            ends = ({"router": m.links[link]["b"]}, m.links)
+            self.links = {i for i, l in enumerate(ends[1]) if ends[0] in (l["from"], l["to"])}
+        elif self.kind == "slow node":
+            self.names = host
+            self.links = {one["inject"], one["eject"]}
+        elif self.kind == "paused host":
+            self.names = host
+            self.links = {one["eject"]}
+        else:
+            self.names = host
+            rank = jobs.rank[node]
+            self.set = lambda share: jobs.iterations(
+                f"starve {rank} {0 if share == 1 else round(share * bytes_per_second)}"
+            )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hopbyte", type=Path, required=True)
+    parser.add_argument("--machine", default="torus:4x4x4:nodes=2")
+    parser.add_argument("--mbit", type=float, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sets", type=int, default=20)
+    parser.add_argument("--settle", type=float, default=3, help="seconds before the counters are read")
+    parser.add_argument("--window", type=float, default=6)
+    parser.add_argument("--keep", type=Path)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = folder / "jobs"
+        source = Path(__file__).with_name("jobs.c")
+        subprocess.run(["gcc", "-std=gnu11", "-O2", "-o", program, source], check=True)
+        machine = load(args.hopbyte.resolve(), args.machine, "rows", folder)
+        lab = Lab(args.hopbyte.resolve(), machine, args.mbit * 1e6, folder)
+        try:
+            return sets(lab, program, args)
+        finally:
+            lab.down()
+
+
+def sets(lab: Lab, program: Path, args: argparse.Namespace) -> int:
+    table: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    capacity = args.mbit * 1e6 / 8
+    slowest = 0.0
+    for number in range(args.sets):
+        draw = random.Random(f"{args.seed}:{number}")
+        _, pairs = draw_jobs(lab.m, draw)
+        jobs = Jobs(program, lab.m, capacity, pairs, lab.folder)
+        time.sleep(2 * args.settle)
+        for which in range(FAULTS):
+            causes, seconds, clean = lab.blame(args.window, jobs, args.keep and args.keep / f"{number}-{which}-clean")
+            slowest = max(slowest, seconds)
+            if any(c["fault"] != "hot_spot" for c in causes):
+                table["clean"]["accused"] += 1
+                print(f"{number}.{which} clean, but {short(causes)}", flush=True)
+            table["clean"]["runs"] += 1
+            fault = Fault(lab, jobs, pairs, draw, capacity)
+            fault.set(fault.share)
+            time.sleep(args.settle)
+            causes, seconds, with_it = lab.blame(args.window, jobs, args.keep and args.keep / f"{number}-{which}")
+            slowest = max(slowest, seconds)
+            fault.set(1)
+            worst = max(1 - w / c for w, c in zip(with_it, clean, strict=True) if c > 0)
+            said = verdict(causes, fault.names)
+            table[fault.kind][said if worst >= EFFECT else f"no effect, {said}"] += 1
+            if args.keep:
+                truth = [fault.kind, fault.share, sorted(fault.names), worst]
+                (args.keep / f"{number}-{which}.json").write_text(json.dumps(truth))
+            print(
+                f"{number}.{which} {fault.kind} {fault.share} of {sorted(fault.names)}, jobs lose {100 * worst:.0f} %: "
+                f"{said}: {short(causes)}",
+                flush=True,
+            )
+            time.sleep(args.settle)
+        jobs.end()
+    for kind, cells in table.items():
+        print(f"{kind:16} " + ", ".join(f"{n} {what}" for what, n in sorted(cells.items())))
+    print(f"slowest answer {slowest:.2f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+//! Slow components of a network of queues without credits, such as Ethernet.
+//!
+//! A queue that is not empty sends at the rate of its link. So a healthy link waits at most for the share of the window in
+//! which it sends; one that waits longer is slower than its capacity, by the ratio of both. Nothing is passed on to the links
+//! before it, whose senders slow down or whose packets are dropped.
+
+use super::{Cause, Kind, LOADED, View, WAITING, percent};
+use crate::infer::{Fault, Hypothesis, Inference, Observation};
+use crate::probe::component::Component;
+use hopbyte_fabric::units::count;
+use hopbyte_fabric::{End, LinkId};
+use hopbyte_observe::sources::GLANCE;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Noise of a link's strength, as a standard deviation of its logarithm: both ends are not read at the same moment, and a
+/// busy host sends late.
+const NOISE: f64 = 0.03;
+/// Smallest loss of strength that is reported.
+const TOLERANCE: f64 = 0.1;
+
+/// The strength of a link.
+#[derive(Clone, Copy, Debug)]
+struct Strength {
+    link: LinkId,
+    share: f64,
+    sigma: f64,
+}
+
+impl View<'_> {
+    /// Slow components, the most certain first.
+    pub(super) fn slow(&self, waiting: &BTreeSet<LinkId>) -> Vec<Cause> {
+        let strengths: Vec<Strength> = self
+            .fabric
+            .link_ids()
+            .filter(|&l| self.is_queue(l))
+            .filter_map(|l| self.strength(l))
+            .collect();
+        let observations: Vec<Observation> = strengths
+            .iter()
+            .map(|s| Observation {
+                expected: 1.0,
+                measured: s.share,
+                sigma: s.sigma,
+            })
+            .collect();
+        let components = self.components(&strengths);
+        let list: Vec<Component> = components.keys().copied().collect();
+        let hypothesis = |(component, links): (usize, &Vec<usize>)| Hypothesis {
+            component,
+            limits: links.iter().map(|&i| (i, 1.0)).collect(),
+        };
+        let hypotheses: Vec<Hypothesis> = components.values().enumerate().map(hypothesis).collect();
+        let faults = Inference::new(&observations, &hypotheses, TOLERANCE).faults();
+        let of = |fault: &Fault| self.slow_cause(fault, &list, &strengths, waiting);
+        faults.iter().map(of).collect()
+    }
+
+    /// What a link sends while its queue is not empty, as a share of its capacity. `None` if it hardly waits: that says
+    /// little about its rate.
+    fn strength(&self, link: LinkId) -> Option<Strength> {
+        let (used, waits) = (self.used(link), self.stall(link));
+        if waits < WAITING {
+            // Traffic that leaves no queue behind proves at least its own rate.
+            return (used >= LOADED).then_some(Strength {
+                link,
+                share: 1.0,
+                sigma: NOISE.max((1.0 - used).max(0.0)),
+            });
+        }
+        let window = self.state.window.get(link).or(self.state.window_seconds)?;
+        let samples = (window / GLANCE.as_secs_f64()).max(1.0);
+        let spread = ((1.0 - waits.min(1.0)) / (waits * samples)).sqrt();
+        Some(Strength {
+            link,
+            share: (used / waits).clamp(1e-3, 1.0),
+            sigma: NOISE.hypot(spread),
+        })
+    }
+
+    /// Components and the links whose strength they limit.
+    fn components(&self, strengths: &[Strength]) -> BTreeMap<Component, Vec<usize>> {
+        let mut components: BTreeMap<Component, Vec<usize>> = BTreeMap::new();
+        for (i, strength) in strengths.iter().enumerate() {
+            let id = strength.link;
+            let link = self.fabric.link(id);
+            let mut add = |component| components.entry(component).or_default().push(i);
+            add(self.of_link(id));
+            if let Some(back) = self.fabric.reverse(id).filter(|_| self.fabric.is_hop(id)) {
+                add(Component::Cable(id.min(back)));
+            }
+            for end in [link.from, link.to] {
+                match end {
+                    End::Node(n) => add(Component::Host(n)),
+                    End::Router(r) => add(Component::Router(r)),
+                    End::Hosts(_) => {}
+                }
+            }
+        }
+        components.retain(|component, links| match component {
+            Component::Cable(_) | Component::Host(_) => links.len() == 2,
+            _ => true,
+        });
+        components
+    }
+
+    fn slow_cause(
+        &self,
+        fault: &Fault,
+        list: &[Component],
+        strengths: &[Strength],
+        waiting: &BTreeSet<LinkId>,
+    ) -> Cause {
+        let component = list[fault.hypothesis];
+        let lowered: Vec<&Strength> = fault.lowered.iter().map(|&i| &strengths[i]).collect();
+        let first = lowered.iter().min_by(|a, b| a.share.total_cmp(&b.share));
+        let shown = first.map_or(String::new(), |s| {
+            format!(
+                "{} has packets waiting {} of the time, but sends only {} of what it can.",
+                self.fabric.link_name(s.link),
+                percent(self.stall(s.link)),
+                percent(self.used(s.link))
+            )
+        });
+        let others = format!(
+            "A healthy link sends at its full rate while packets wait; {} others of {} that wait do.",
+            count(waiting.len().saturating_sub(lowered.len())),
+            count(waiting.len())
+        );
+        let mut cause = self.cause(Kind::Slow, component, [shown, others]);
+        cause.waiting_links = lowered.len();
+        let named = |c: Component| format!("{} {}", c.kind(), c.name(self.fabric));
+        let tied: BTreeSet<Component> = fault.or.iter().map(|&(h, _)| list[h]).collect();
+        cause.or = tied.into_iter().map(named).collect();
+        cause
+    }
+}

@@ -1,4 +1,6 @@
 # Copy to REPOSITORY/packages/hopbyte/package.py; `url` is that of the tarball of `make dist`.
+from spack_repo.builtin.build_systems.makefile import MakefilePackage
+
 from spack.package import *
 
 

@@ -197,7 +197,7 @@ def test_recipes_are_well_formed() -> None:
         "hopbyte.spec",
         "spack/package.py",
         "conda/recipe.yaml",
-        f"easybuild/hopbyte-{version}-GCCcore-13.3.0.eb",
+        f"easybuild/hopbyte-{version}-GCCcore-14.3.0.eb",
     ):
         assert version in (packaging / name).read_text(), name
     if shutil.which("rpmspec"):

@@ -32,7 +32,9 @@ CARGO ?= cargo
 PYTHON ?= python3
 PREFIX ?= $(HOME)/.local
 FUZZ_SECONDS ?= 30
-TARGET := $(or $(CARGO_TARGET_DIR),target)
+# Where cargo puts programs: below the platform's name if the environment names one, as conda's compilers do.
+BUILDS := $(or $(CARGO_TARGET_DIR),target)
+TARGET := $(BUILDS)$(addprefix /,$(CARGO_BUILD_TARGET))
 HOPBYTE := $(TARGET)/release/hopbyte
 # Programs and libraries under test: those that the Rust tests built, so that nothing is built twice.
 TESTED := $(abspath $(TARGET))/debug
@@ -203,9 +205,13 @@ install: build build-capi
 
 # What packages carry: optimised across crates, which takes several minutes more.
 DIST := dist
-.PHONY: build-dist deb wheel dist static sbom test-packaging install-shared
+.PHONY: build-dist install-dist deb wheel dist static sbom test-packaging install-shared
 build-dist:
 	@$(CARGO) build --locked --profile dist -p hopbyte-cli -p hopbyte-collect -p hopbyte-capi
+
+# What recipes call after build-dist.
+install-dist:
+	@$(MAKE) --no-print-directory install-built BUILT=$(TARGET)/dist
 
 deb: build-dist sbom
 	scripts/deb.sh $(TARGET)/dist $(DIST)
@@ -226,7 +232,7 @@ static:
 	scripts/need.sh musl-gcc=musl-tools
 	! command -v rustup >/dev/null || rustup target add $(STATIC)
 	$(CARGO) build --locked --profile dist --target $(STATIC) --config '$(PACKED)' -p hopbyte-cli -p hopbyte-collect --bins
-	install -D -m 755 -t $(DIST)/static $(TARGET)/$(STATIC)/dist/hopbyte $(TARGET)/$(STATIC)/dist/hopbyte-agent
+	install -D -m 755 -t $(DIST)/static $(BUILDS)/$(STATIC)/dist/hopbyte $(BUILDS)/$(STATIC)/dist/hopbyte-agent
 
 # Bill of materials (CycloneDX) and the licences of all crates.
 sbom:

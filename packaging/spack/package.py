@@ -26,7 +26,7 @@ class Hopbyte(MakefilePackage):
         make("build-dist", "CARGO=cargo --offline")
 
     def install(self, spec, prefix):
-        make("install-built", "BUILT=target/dist", f"PREFIX={prefix}")
+        make("install-dist", f"PREFIX={prefix}")
 
     @run_after("install")
     @on_package_attributes(run_tests=True)

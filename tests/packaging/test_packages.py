@@ -207,6 +207,22 @@ def test_recipes_are_well_formed() -> None:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("platform", ["", "x86_64-unknown-linux-gnu"])
+def test_recipes_install_what_they_have_built(tmp_path: Path, platform: str) -> None:
+    """The commands of conda's recipe; conda's Rust names the platform, so that programs are in a folder of its name."""
+    built = tmp_path / "target" / platform / "dist"
+    recipe = (ROOT / "packaging/conda/recipe.yaml").read_text()
+    (install,) = (line.strip(" -") for line in recipe.splitlines() if "make install" in line)
+    environment = {**os.environ, "PREFIX": str(tmp_path), "CARGO_TARGET_DIR": str(tmp_path / "target")}
+    environment.pop("CARGO_BUILD_TARGET", None)
+    if platform:
+        environment["CARGO_BUILD_TARGET"] = platform
+    # What needs a compiler is left out.
+    line = ["sh", "-c", install.replace("make ", "make -n ", 1)]
+    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert f"install -D -m 755 {built}/hopbyte {tmp_path}/bin/hopbyte\n" in done.stdout
+
+
 def test_the_static_program_needs_no_other_file(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root for chroot")

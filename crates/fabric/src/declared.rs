@@ -69,7 +69,18 @@ fn stencil(text: &str) -> Result<Traffic, FabricError> {
     let orders = match points.parse::<u32>() {
         Ok(p) if p == 2 * d + 1 => 1,
         Ok(p) if p == 3u32.pow(d) => d as usize,
-        _ => return Err(wrong(points, format!("{} or {} points", 2 * d + 1, 3u32.pow(d))).into()),
+        _ => {
+            let expected = match (2 * d + 1, 3u32.pow(d)) {
+                (faces, all) if faces == all => format!("{all} points"),
+                (faces, all) => format!("{faces} or {all} points"),
+            };
+            let found = if points.is_empty() {
+                "no points"
+            } else {
+                points
+            };
+            return Err(wrong(found, expected).into());
+        }
     };
     let mut bytes = vec![80_000.0, 800.0, 8.0, 8.0, 8.0, 8.0];
     let mut periodic = false;

@@ -286,13 +286,36 @@ impl Words<'_> {
                 .split_once('=')
                 .and_then(|(key, value)| set(key, value))
                 .ok_or_else(|| {
-                    self.wrong(
-                        option,
-                        "a known option with a positive number within its bounds",
-                    )
+                    let expected = "a known option with a positive number within its bounds";
+                    let mut error = self.wrong(option, expected);
+                    if let Some(meant) = self.meant(option) {
+                        let form = error.hint.unwrap_or_default();
+                        error.hint = Some(format!("did you mean {meant}? {form}"));
+                    }
+                    error
                 })?;
         }
         Ok(())
+    }
+
+    /// A misspelt option with the name that it may stand for. A mesh has the options of a torus.
+    fn meant(&self, option: &str) -> Option<String> {
+        let name = if self.name == "mesh" {
+            "torus"
+        } else {
+            self.name
+        };
+        let (form, _) = FABRIC_SPECS
+            .iter()
+            .find(|(form, _)| form.split(':').next() == Some(name))?;
+        let known: Vec<&str> = form
+            .split([':', ',', '[', ']'])
+            .filter_map(|part| Some(part.split_once('=')?.0))
+            .collect();
+        let (key, value) = option.split_once('=').unwrap_or((option, "…"));
+        let near = crate::similar(key, known.iter().copied());
+        let near = near.first().filter(|near| *near != key)?;
+        Some(format!("{near}={value}"))
     }
 
     fn grid(&self, wrap: bool) -> Result<Grid, FabricError> {

@@ -7,7 +7,7 @@ use hopbyte_fabric::routing::dependencies::credit_loop;
 use hopbyte_fabric::routing::{GroupPaths, MinimalPaths, Spread, up_down};
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
-    End, Fabric, FabricBuilder, Family, LinkSpec, NodeId, Reach, RouterId, Routing, spec,
+    End, Fabric, FabricBuilder, Family, LinkSpec, NodeId, Reach, RouterId, Routing, declared, spec,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -313,4 +313,37 @@ fn the_pairs_of_a_large_grid_take_no_walk() {
     assert_eq!(reach.routable, (1 << 36) - (1 << 18));
     // Only one node is half way round in every dimension.
     assert_eq!(reach.hops.last_key_value(), Some((&96, &(1 << 18))));
+}
+
+#[test]
+fn misspelt_options_are_told_with_their_value() {
+    for (text, meant) in [
+        ("torus:4x4:nods=2", "did you mean nodes=2? write torus:"),
+        ("mesh:4x4:lnik=25", "did you mean link=25? write mesh:"),
+        (
+            "fattree:k=4,level=2",
+            "did you mean levels=2? write fattree:",
+        ),
+        (
+            "dragonfly:9x4:globla=1",
+            "did you mean global=1? write dragonfly:",
+        ),
+        // The name is right, its value is not.
+        ("torus:4x4:nodes=none", "write torus:"),
+    ] {
+        let said = spec::fabric(text).unwrap_err().to_string();
+        assert!(said.contains(&format!("hint: {meant}")), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_line_has_one_stencil() {
+    for (text, expected) in [
+        ("stencil:8", "found no points, expected 3 points"),
+        ("stencil:8:5", "found 5, expected 3 points"),
+        ("stencil:8x8:7", "found 7, expected 5 or 9 points"),
+    ] {
+        let said = declared::traffic(text).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
 }

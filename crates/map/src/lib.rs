@@ -36,6 +36,7 @@ mod arrangement;
 mod batch;
 mod bisect;
 mod bound;
+mod boxes;
 pub mod budget;
 mod change;
 mod construct;

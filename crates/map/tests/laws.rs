@@ -8,7 +8,7 @@ use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::wire::Overhead;
 use hopbyte_fabric::{
     Allocation, End, Exchange, FabricBuilder, Family, LinkSpec, LinkState, NodeId, Placement,
-    RouterId, Routing, spec,
+    RouterId, Routing, declared, spec,
 };
 use hopbyte_map::{
     Baseline, Certificate, MapError, Objective, Options, Problem, Verdict, baseline, evaluate, map,
@@ -111,6 +111,36 @@ fn a_known_optimum_is_found_and_certified() {
         assert_eq!(certificate.bound.hop_bytes, 16e6);
         assert_eq!(certificate.verdict, Verdict::Improved);
         assert_eq!(evaluate(&problem, &placement).unwrap(), certificate.result);
+    }
+}
+
+/// Boxes of a grid that fill nodes, and lines of these boxes that are folded into two dimensions of the machine: every
+/// byte that leaves a node crosses one link, and no placement divides fewer neighbours.
+#[test]
+fn grids_are_folded_into_grids_of_other_dimensions() {
+    for (traffic, machine, each) in [
+        ("stencil:8x8x8x8:9", "torus:4x4x4x4x2", 8),
+        ("stencil:6x6x6x6:9", "torus:3x3x3x3x2", 8),
+        ("stencil:8x8x8x8x2:11", "torus:4x4x4x4x2", 16),
+        ("stencil:16x12:5", "torus:4x4x4x3", 1),
+        ("stencil:12x8x2:7:periodic", "torus:4x3x2x4x2", 1),
+        ("stencil:12x12:5", "gemini:6x3x2", 4),
+    ] {
+        let fabric = spec::fabric(machine).unwrap();
+        let routing = Routing::default_for(&fabric);
+        let exchange = declared::traffic(traffic).unwrap().total();
+        let nodes = fabric.node_ids().map(|n| (n.0, each));
+        let alloc = allocation(&fabric, &nodes.collect::<Vec<_>>());
+        let problem = Problem {
+            objective: Objective::HopBytes,
+            ..Problem::new(&fabric, &routing, &exchange, &alloc)
+        };
+        let (_, c) = map(&problem, &quick(1, 0), &|_| {}).unwrap();
+        let (found, bound) = (c.result.hop_bytes, c.bound.hop_bytes);
+        assert!(
+            found <= bound * (1.0 + 1e-6),
+            "{traffic} on {machine}: {found}, no less than {bound}"
+        );
     }
 }
 

@@ -39,6 +39,9 @@ const AIM: f64 = 0.8;
 /// Target of the search inside groups, as a share of the time of the links between them.
 const INSIDE: f64 = 0.97;
 
+/// Share of a run on another objective.
+const OTHER: f64 = 0.4;
+
 /// Partitions of a fabric that are searched hierarchically.
 pub(crate) enum Parts {
     /// Every place has its own path in: the assignment to routers dominates.
@@ -77,6 +80,8 @@ pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     /// The weights without host links, if the worst of these is the same for all placements. Runs of few trials end lower
     /// with them, the long run by time higher.
     pub(crate) fixed: Option<Weights>,
+    /// The weights of link times, if hop-bytes are the objective.
+    timed: Option<Weights>,
     /// Tasks that every place takes.
     pub(crate) rooms: Vec<u32>,
     /// Whether one search is large enough for all threads.
@@ -103,6 +108,8 @@ pub(crate) enum Recipe {
     Single,
     /// Bytes × distance first, then the objective; hot if that is the objective.
     Linear,
+    /// Another objective first: link times for hop-bytes, bytes × distance for link times.
+    Other,
 }
 
 /// The state of a run.
@@ -146,12 +153,23 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             near: Near::new(problem, &mut Random::stream(seed, 0)),
             weights: weights(problem, paths),
             fixed: None,
+            timed: None,
             rooms,
             wide: problem.allocation.nodes().len() >= MANY,
         };
         if problem.objective.has_limits() {
             let load = engine.loads(graph, reference);
             engine.weights.limits = engine.weights.of(&load);
+        }
+        if let Objective::HopBytes = problem.objective {
+            let times = Problem {
+                objective: Objective::WorstNetworkLink,
+                ..*problem
+            };
+            engine.timed = Some(Weights {
+                limits: engine.weights.limits,
+                ..weights(&times, paths)
+            });
         }
         if has_fixed_hosts(problem) {
             let load = engine.loads(graph, reference);
@@ -199,11 +217,14 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
 
     /// Bytes × distance.
     pub(crate) fn linear(&self, graph: &Graph, place_of: &[u32]) -> f64 {
-        let at = |t: u32| place_of[t as usize];
-        (0..place_of.len() as u32)
-            .flat_map(|t| graph.edges(t).iter().map(move |e| (t, e)))
-            .map(|(t, e)| f64::from(e.out) * self.distances.get(at(t), at(e.to)))
-            .sum()
+        let mut sum = 0.0;
+        for (task, &here) in (0..).zip(place_of) {
+            for edge in graph.edges(task) {
+                let there = place_of[edge.to as usize];
+                sum += f64::from(edge.out) * self.distances.get(here, there);
+            }
+        }
+        sum
     }
 
     /// The eighth norm of the times of the links in the objective: close to the maximum, and lower if fewer
@@ -246,9 +267,13 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         let limited = self.problem.objective.has_limits();
         let whole = if limited { 0.8 } else { 1.0 };
         let stages: &[(bool, f64, f64)] = match recipe {
-            Recipe::Whole if self.is_dense() => &[],
+            Recipe::Whole | Recipe::Other if self.is_dense() => &[],
+            Recipe::Other if let Some(timed) = &self.timed => {
+                self.weighted_stage(state, timed, (false, OTHER, &single()), rng);
+                &[(false, 0.02, 1.0 - OTHER)]
+            }
             Recipe::Whole if self.grouped() => &[(true, 0.1, 0.8), (false, 0.01, 0.2)],
-            Recipe::Whole => &[(false, 0.1, 1.0)],
+            Recipe::Whole | Recipe::Other => &[(false, 0.1, 1.0)],
             Recipe::Single => &[(false, 0.02, 1.0)],
             Recipe::Linear => &[(false, 1.0, 1.0)],
         };
@@ -278,7 +303,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
                 self.load_stage(state, false, (1.0, &single()), rng);
                 return;
             }
-            (Recipe::Linear, _) => {
+            (Recipe::Linear | Recipe::Other, _) => {
                 let heat = if grouped { 0.1 } else { 0.3 };
                 self.linear_stage(state, grouped, (heat, 0.3), rng);
                 if grouped {
@@ -561,6 +586,20 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         (share, stage): (f64, &Stage),
         rng: &mut Random,
     ) {
+        let weights = match (&self.fixed, state.effort.planned) {
+            (Some(fixed), Length::Trials(_)) => fixed,
+            _ => &self.weights,
+        };
+        self.weighted_stage(state, weights, (grouped, share, stage), rng);
+    }
+
+    fn weighted_stage(
+        &self,
+        state: &mut Outcome,
+        weights: &Weights,
+        (grouped, share, stage): (bool, f64, &Stage),
+        rng: &mut Random,
+    ) {
         if state.effort.is_over() {
             return;
         }
@@ -571,10 +610,6 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             _ => &self.near,
         };
         let (graph, slots) = (&level.graph, &level.slots);
-        let weights = match (&self.fixed, state.effort.planned) {
-            (Some(fixed), Length::Trials(_)) => fixed,
-            _ => &self.weights,
-        };
         let mut search = Search::new(self.paths, graph, slots, weights, near, &level.start);
         let budget = state.effort.part(share, false);
         let (_, cut) = search.run(stage, budget, (self.wide, rng));

@@ -101,7 +101,8 @@ fn side(number: usize) -> (Recipe, Start) {
     let round = number / 8;
     match number % 8 {
         0 if round == 0 => (Recipe::Whole, Start::Initial(0)),
-        0 | 2 | 6 => (Recipe::Whole, Start::Best),
+        0 | 2 => (Recipe::Whole, Start::Best),
+        6 => (Recipe::Other, Start::Best),
         1 => (Recipe::Whole, Start::Initial(1 + round)),
         3 => (Recipe::Linear, Start::Initial(round)),
         4 => (Recipe::Single, Start::Best),
@@ -230,8 +231,8 @@ struct Rounds<'r, P: Paths, D: Distances> {
     /// Trials planned so far of each, and up to the best placement.
     spent: u64,
     best_at: u64,
-    /// Start of the run that found the best placement; `None` as long as no run did.
-    origin: Option<Vec<u32>>,
+    /// Way and start of the run that found the best placement; `None` as long as no run did.
+    origin: Option<(Recipe, Vec<u32>)>,
 }
 
 impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
@@ -375,7 +376,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
         for start in self.starts.more(&self.engine, trials, again, stop) {
             if self.run.keep(&mut self.found, &start)? {
                 self.best_at = self.spent;
-                self.origin = Some(start);
+                self.origin = Some((Recipe::Whole, start));
             }
         }
         Ok(())
@@ -402,9 +403,13 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             let seed = self.run.options.seed;
             let mut rng = Random::stream(seed, (first + run) as u64 + 1);
             let (recipe, start) = way(first + run);
+            let recipe = match (start, &self.origin) {
+                (Start::Origin, Some((found, _))) => *found,
+                _ => recipe,
+            };
             let from = self.placement(start, &mut rng);
             // A run from the best placement continues the run that found it.
-            let origin = (!matches!(start, Start::Best)).then(|| from.clone());
+            let origin = (!matches!(start, Start::Best)).then(|| (recipe, from.clone()));
             let effort = Effort {
                 planned,
                 left,
@@ -414,7 +419,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             let outcome = self.engine.run((recipe, from), effort, &mut rng, &tell);
             Some((outcome, origin))
         };
-        let ends: Vec<Option<(Outcome, Option<Vec<u32>>)>> = if self.is_serial() {
+        let ends: Vec<Option<(Outcome, Option<(Recipe, Vec<u32>)>)>> = if self.is_serial() {
             self.left.iter().enumerate().map(one).collect()
         } else {
             self.left.par_iter().enumerate().map(one).collect()
@@ -440,7 +445,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
     fn placement(&self, start: Start, rng: &mut Random) -> Vec<u32> {
         match (start, &self.origin) {
             (Start::Best, _) => self.run.places(&self.found, &self.place),
-            (Start::Origin, Some(origin)) => origin.clone(),
+            (Start::Origin, Some((_, start))) => start.clone(),
             (Start::Origin, None) => self.starts.get(1),
             (Start::Initial(rank), _) => self.starts.get(rank),
             (Start::Random, _) => self.anywhere(rng),

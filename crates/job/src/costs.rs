@@ -126,6 +126,38 @@ pub fn npy(matrix: &CostMatrix) -> Vec<u8> {
     bytes
 }
 
+/// The value of a rank, from 0, in ascending order; the values are counted twice rather than copied, since a matrix may
+/// take gigabytes.
+fn ranked<I: Iterator<Item = f32>>(values: impl Fn() -> I, rank: usize) -> Option<f32> {
+    const HALF: u32 = 16;
+    // Unsigned numbers in the order of the values.
+    let key = |v: f32| match v.to_bits() {
+        bits if v.is_sign_negative() => !bits,
+        bits => bits | 1 << 31,
+    };
+    let find = |counts: &[usize], mut rank: usize| {
+        for (at, &count) in counts.iter().enumerate() {
+            if rank < count {
+                return Some((at as u32, rank));
+            }
+            rank -= count;
+        }
+        None
+    };
+    let mut counts = vec![0usize; 1 << HALF];
+    values().for_each(|v| counts[(key(v) >> HALF) as usize] += 1);
+    let (high, rank) = find(&counts, rank)?;
+    counts.fill(0);
+    let low = values().map(key).filter(|k| k >> HALF == high);
+    low.for_each(|k| counts[(k & ((1 << HALF) - 1)) as usize] += 1);
+    let (low, _) = find(&counts, rank)?;
+    let found = high << HALF | low;
+    Some(f32::from_bits(match found >> 31 {
+        1 => found & !(1 << 31),
+        _ => !found,
+    }))
+}
+
 /// Summary of a cost matrix.
 #[derive(Serialize)]
 pub struct CostsSummary {
@@ -161,22 +193,19 @@ impl CostsSummary {
                     .map(move |(to, &v)| (from, to, v))
             })
         };
-        let mut values: Vec<f32> = off_diagonal()
-            .map(|(.., v)| v)
-            .filter(|v| v.is_finite())
-            .collect();
-        let max = values.iter().copied().reduce(f32::max);
+        let finite = || off_diagonal().map(|(.., v)| v).filter(|v| v.is_finite());
+        let count = finite().count();
+        let max = finite().reduce(f32::max);
         let dearest = off_diagonal()
             .find(|&(.., v)| Some(v) == max)
             .map(|(from, to, _)| {
                 let name = |r| fabric.router(hopbyte_fabric::RouterId::of(r)).name.clone();
                 (name(from), name(to))
             });
-        let min = values.iter().copied().reduce(f32::min);
-        let mut quantile = |share: f64| {
-            let at = ((values.len() as f64 * share).ceil() as usize).checked_sub(1)?;
-            let at = at.min(values.len() - 1);
-            Some(*values.select_nth_unstable_by(at, f32::total_cmp).1)
+        let min = finite().reduce(f32::min);
+        let quantile = |share: f64| {
+            let at = ((count as f64 * share).ceil() as usize).checked_sub(1)?;
+            ranked(finite, at.min(count - 1))
         };
         Self {
             schema: "hopbyte.costs/1",
@@ -190,5 +219,26 @@ impl CostsSummary {
             unknown: off_diagonal().filter(|(.., v)| v.is_nan()).count(),
             unroutable: off_diagonal().filter(|(.., v)| v.is_infinite()).count(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranked;
+    use hopbyte_fabric::random::Random;
+
+    #[test]
+    fn ranks_are_those_of_sorted_values() {
+        let mut rng = Random::new(3);
+        let mut values: Vec<f32> = (0..1_000)
+            .map(|_| (rng.unit() * 8.0 - 2.0) as f32)
+            .collect();
+        values.extend([0.0, 0.0, -1.5, 2.0, f32::MAX, f32::MIN_POSITIVE]);
+        let mut sorted = values.clone();
+        sorted.sort_by(f32::total_cmp);
+        for (rank, &expected) in sorted.iter().enumerate() {
+            assert_eq!(ranked(|| values.iter().copied(), rank), Some(expected));
+        }
+        assert_eq!(ranked(|| values.iter().copied(), values.len()), None);
     }
 }

@@ -83,6 +83,9 @@ pub(crate) struct Found {
     pub(crate) free: bool,
 }
 
+/// The way of a run and its first placement.
+type Origin = (Recipe, Vec<u32>);
+
 /// The start of a run.
 #[derive(Clone, Copy, Debug)]
 enum Start {
@@ -232,7 +235,7 @@ struct Rounds<'r, P: Paths, D: Distances> {
     spent: u64,
     best_at: u64,
     /// Way and start of the run that found the best placement; `None` as long as no run did.
-    origin: Option<(Recipe, Vec<u32>)>,
+    origin: Option<Origin>,
 }
 
 impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
@@ -419,7 +422,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             let outcome = self.engine.run((recipe, from), effort, &mut rng, &tell);
             Some((outcome, origin))
         };
-        let ends: Vec<Option<(Outcome, Option<(Recipe, Vec<u32>)>)>> = if self.is_serial() {
+        let ends: Vec<Option<(Outcome, Option<Origin>)>> = if self.is_serial() {
             self.left.iter().enumerate().map(one).collect()
         } else {
             self.left.par_iter().enumerate().map(one).collect()

@@ -8,8 +8,9 @@ constant streams, and stored with the time; then the programs run under each pla
 traces; LogGOPSim and htsim too, if `--peers` names the folder of their programs. Needs root, and some tens of minutes: `--quick` is two programs on one machine.
 
 Nothing is fitted to the runs. From the system: rates and buckets of the shaped links (`tc`), TCP's first window (ten segments) and
-largest send buffer, Open MPI's eager limit; from `hopbyte-probe`: the overhead of a message between two nodes, and the latency
-of a step in which all ranks take part (an allreduce of eight bytes), since sixteen ranks share two processors.
+largest send buffer, Open MPI's eager limit; from `hopbyte-probe`, by the fit of `predict --network`: the overhead of a message
+between two nodes, and the latency of a step in which all ranks take part (an allreduce of eight bytes), since sixteen ranks share two
+processors.
 """
 
 from __future__ import annotations
@@ -77,6 +78,13 @@ def prepare() -> None:
                 "-o", WORK / "water.tpr", "-po", WORK / "out.mdp", "-maxwarn", "5")  # fmt: skip
 
 
+def toml(table: dict, name: str = "") -> str:
+    """A table as TOML, with its tables below it; absent values are left out."""
+    plain = [f"{key} = {json.dumps(value)}\n" for key, value in table.items() if value is not None and not isinstance(value, dict)]
+    below = [toml(value, f"{name}{key}.") for key, value in table.items() if isinstance(value, dict)]
+    return (f"[{name[:-1]}]\n" if name and plain else "") + "".join(plain + below)
+
+
 class Machine:
     """An emulated machine."""
 
@@ -122,32 +130,29 @@ class Machine:
         for ranks, words in ((2, ["latency", "--iterations", "200"]), (2, ["rate", "--pattern", "single", "--iterations", "1"]),
                              (RANKS, ["allreduce", "--iterations", "200"])):  # fmt: skip
             printed = self.launch(self.nodes[:ranks], [probe, *words, *common], self.folder / "probe")["printed"]
-            lines += [json.loads(line) for line in printed.splitlines() if '"median_seconds"' in line]
-        half, rate, together = lines
-        overhead = 1 / rate["messages_per_second"]
-        # Recursive doubling.
-        step = together["median_seconds"] / (RANKS - 1).bit_length()
-        message = max(half["median_seconds"], step)
-        (self.folder / "calibration.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            results = [json.loads(line) for line in printed.splitlines() if '"median_seconds"' in line]
+            # The hosts of a lab share a name.
+            run_line = {"schema": results[0]["schema"], "run": {"probe": words[0], "nodes": self.nodes[:ranks]}}
+            lines += [run_line, *results]
+        file = self.folder / "calibration.jsonl"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         shaped = checked("ip", "netns", "exec", f"{self.name}-n0", "tc", "-j", "qdisc", "show", "dev", "eth0")
         bucket = json.loads(shaped)[0]["options"]["burst"]
         largest = int(Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2])
-        latency = max(0.0, message - 2 * overhead)
-        said = f"{time.strftime('%Y-%m-%d', time.gmtime())}, hopbyte-probe: half a round trip {half['median_seconds']:.6f} s"
-        said += f" ({half['least_seconds']:.6f} to {half['most_seconds']:.6f}), a step of an allreduce {step:.6f} s, overhead {overhead:.7f} s"
-        said += "; bucket from tc; windows of Linux; eager limit as set"
+        return self.settled(file, bucket, largest)
+
+    def settled(self, measured: Path, bucket: int, largest: int) -> tuple[Path, peers.Rates]:
+        """Parameters that `predict` fits to the probes' lines, with what the system says beside them."""
+        example = [ROOT / "data/trace-ring", "--fabric", self.spec, *self.routing, "--nodes", "all", "--ranks-per-node", "1"]
+        fitted = json.loads(checked(self.hopbyte, "-q", "--json", "predict", *example, "--network", measured))["parameters"]
+        # The delay of emulated links is in the measured latency.
+        fitted |= {"hop_latency_s": 0.0, "memory_bytes_per_s": 2e9, "memory_latency_s": 1e-5, "eager_bytes": EAGER}
+        fitted["queues"] = {"first_window_bytes": FIRST_WINDOW, "window_bytes": float(largest), "burst_bytes": float(bucket)}
+        fitted["calibration"] += "; bucket from tc, windows of Linux, eager limit as set"
         file = self.folder / "network.toml"
-        file.write_text(
-            f"link_efficiency = 1.0\nhost_crossing_bytes = 0.0\nhost_links = true\nlatency_s = {latency}\n"
-            # The delay of emulated links is in the measured latency.
-            "hop_latency_s = 0.0\n"
-            f"overhead_s = {overhead}\nmemory_bytes_per_s = 2e9\nmemory_latency_s = 1e-5\neager_bytes = {EAGER}\n"
-            f"calibration = {json.dumps(said)}\n"
-            "[protocol.packets]\ndata_bytes = 1448.0\nheader_bytes = 66.0\npadding_bytes = 1.0\nanswer_bytes = 66.0\n"
-            "packets_per_answer = 2.0\n"
-            f"[queues]\nfirst_window_bytes = {FIRST_WINDOW}\nwindow_bytes = {largest}.0\nburst_bytes = {bucket}.0\n"
-        )
-        return file, peers.Rates(message, latency, overhead, EAGER, RATE[self.kind] * 1e6)
+        file.write_text(toml(fitted))
+        latency, overhead = fitted["latency_s"], fitted["overhead_s"]
+        return file, peers.Rates(latency + 2 * overhead, latency, overhead, EAGER, RATE[self.kind] * 1e6)
 
     def placements(self, record: Path) -> dict[str, list[str]]:
         """In order, at random, and mapped."""

@@ -274,6 +274,7 @@ fn measured_runs_are_kept_and_become_the_interval() {
     };
     let first = ask("plain", &[]).unwrap();
     assert_eq!((first.factors, first.measured.len()), ((0.5, 2.0), 0));
+    assert_eq!(first.parameters, Parameters::plain());
     let run = folder.path().join("run");
     let in_order = first.placements[0].seconds;
     record(&run, 1.1 * in_order);

@@ -17,7 +17,7 @@ use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::trace::folded::Folded;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_model::network::Network;
-use hopbyte_model::parameters::OperatingPoint;
+use hopbyte_model::parameters::{OperatingPoint, Parameters};
 use hopbyte_observe::read_folded;
 use hopbyte_observe::trace::recorded;
 use learnt::Kept;
@@ -78,6 +78,8 @@ pub struct Prediction {
     pub network: String,
     /// Their source.
     pub calibration: String,
+    /// Their values.
+    pub parameters: Parameters,
     /// Least and most factor on the parts that depend on the network, for the intervals.
     pub factors: (f64, f64),
     /// Origin of the factors.
@@ -221,6 +223,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         machine: machine.source.words(),
         network: named,
         calibration: parameters.calibration.clone(),
+        parameters,
         factors,
         interval,
         recorded_seconds,

@@ -255,7 +255,6 @@ struct Group<'a> {
 
 impl Group<'_> {
     fn expand(&mut self) -> Result<(), FabricError> {
-        let n = self.members.len();
         for call in 0..self.lists.first().map_or(0, |l| l.len()) {
             let members = self.members.iter().zip(&self.lists);
             let calls = members.map(|(&member, list)| (member, list[call] as usize));
@@ -266,7 +265,7 @@ impl Group<'_> {
                     *self.alike.entry(alike).or_default() += 1;
                 }
                 sizes => {
-                    let algorithm = called.algorithm(self.rules);
+                    let algorithm = called.algorithm(self.rules, self.members);
                     self.add(called.kind, algorithm, called.root, sizes, 1)?;
                 }
             }
@@ -275,7 +274,7 @@ impl Group<'_> {
         alike.sort_unstable();
         for ((kind, root, bits), times) in alike {
             let bytes = f64::from_bits(bits);
-            let algorithm = self.rules.choose(kind, n, bytes);
+            let algorithm = self.rules.choose_among(kind, false, self.members, bytes);
             self.add(kind, algorithm, root, Sizes::Same(bytes), times)?;
         }
         Ok(())

@@ -59,7 +59,40 @@ pub struct Algorithms {
     set: Vec<(Collective, Algorithm)>,
     recorded: Vec<(Collective, Algorithm)>,
     doubt: Option<&'static str>,
+    /// Whether the library's choices depend on hosts.
+    follows_hosts: bool,
+    /// Whether the job's variables exclude such choices.
+    flat: bool,
+    /// Hosts of the world's ranks.
+    hosts: Vec<u32>,
 }
+
+/// Hosts of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// One host, or a host for each; or unknown.
+    Plain,
+    /// Several of so many consecutive ranks.
+    Blocks(u32),
+    /// Others.
+    Uneven,
+}
+
+/// Variables without which the job uses `coll/han`.
+const EXCLUDED: [(&str, &str); 2] = [
+    ("OMPI_MCA_coll", "^han"),
+    ("OMPI_MCA_coll_han_priority", "0"),
+];
+
+/// Collectives of `coll/han`.
+const HAN: [Collective; 6] = [
+    Collective::Broadcast,
+    Collective::Reduce,
+    Collective::Allreduce,
+    Collective::Gather,
+    Collective::Scatter,
+    Collective::Allgather,
+];
 
 impl Algorithms {
     /// Parses `openmpi`, `mpich`, `nccl`, `allreduce=ring`, or a comma-separated list of these.
@@ -156,6 +189,76 @@ impl Algorithms {
         }
     }
 
+    /// The same for a group of ranks of the world, whose hosts may decide ([`Self::on_hosts`]).
+    pub fn choose_among(
+        &self,
+        collective: Collective,
+        vector: bool,
+        members: &[u32],
+        bytes: f64,
+    ) -> Algorithm {
+        match self.layout(collective, members) {
+            Layout::Blocks(inner) if !vector => Algorithm::Han(inner),
+            _ => self.choose_for(collective, vector, members.len(), bytes),
+        }
+    }
+
+    /// The same rules for a world whose ranks are on these hosts.
+    #[must_use]
+    pub fn on_hosts(mut self, hosts: Vec<u32>) -> Self {
+        self.hosts = hosts;
+        self
+    }
+
+    /// The same rules, which follow hosts if it is Open MPI of this major release.
+    #[must_use]
+    pub fn of_release(mut self, major: u32) -> Self {
+        self.follows_hosts = major >= 5;
+        self
+    }
+
+    /// Whether [`Self::on_hosts`] makes a difference.
+    pub fn follows_hosts(&self) -> bool {
+        let open_mpi = self.library == Some(Library::OpenMpi);
+        open_mpi && self.follows_hosts && !self.flat && self.doubt.is_none()
+    }
+
+    /// Whether hosts decide in a group, in a way that is not known.
+    pub fn is_assumed(&self, collective: Collective, vector: bool, members: &[u32]) -> bool {
+        match self.layout(collective, members) {
+            Layout::Plain => false,
+            Layout::Blocks(_) => vector,
+            Layout::Uneven => true,
+        }
+    }
+
+    fn layout(&self, collective: Collective, members: &[u32]) -> Layout {
+        let set = [&self.fixed, &self.set, &self.recorded];
+        let is_set = set
+            .iter()
+            .any(|list| list.iter().any(|s| s.0 == collective));
+        if is_set || !HAN.contains(&collective) || !self.follows_hosts() {
+            return Layout::Plain;
+        }
+        let hosts: Option<Vec<u32>> = (members.iter())
+            .map(|&m| self.hosts.get(m as usize).copied())
+            .collect();
+        let Some(hosts) = hosts else {
+            return Layout::Plain;
+        };
+        let blocks: Vec<&[u32]> = hosts.chunk_by(|a, b| a == b).collect();
+        let mut distinct: Vec<u32> = blocks.iter().map(|b| b[0]).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        match blocks.first().map_or(0, |b| b.len()) {
+            _ if distinct.len() < 2 || distinct.len() == members.len() => Layout::Plain,
+            first if distinct.len() == blocks.len() && blocks.iter().all(|b| b.len() == first) => {
+                Layout::Blocks(first as u32)
+            }
+            _ => Layout::Uneven,
+        }
+    }
+
     /// Takes the library's variables of the job into account: `OMPI_MCA_coll_tuned_NAME_algorithm` selects an algorithm
     /// where `coll_tuned_use_dynamic_rules` is set. Other variables of collectives make every choice an assumption.
     #[must_use]
@@ -175,6 +278,7 @@ impl Algorithms {
                 Some(_) => {}
                 None if name == "OMPI_MCA_coll_tuned_use_dynamic_rules" => {}
                 None if number.is_some() && value == "0" => {}
+                None if EXCLUDED.contains(&(name, value)) => self.flat = true,
                 None => self.doubt = Some("the job's variables for collectives are not followed"),
             }
         }

@@ -11,6 +11,7 @@
 mod by_host;
 mod choice;
 mod cost;
+mod han;
 mod open_mpi;
 mod steps;
 mod trees;
@@ -101,6 +102,8 @@ pub enum Algorithm {
     Hierarchical(u32),
     /// Sums and copies by the switch inside a host, double trees across hosts (NCCL); with the ranks of a host.
     NvlsTree(u32),
+    /// Inside hosts and between them (Open MPI's `coll/han`); with the number of consecutive ranks of a host.
+    Han(u32),
 }
 
 /// A message of a collective, between positions in its group.
@@ -154,7 +157,7 @@ const COLLECTIVES: [(&str, Collective); 10] = [
     ("scan", Collective::Scan),
 ];
 
-const ALGORITHMS: [(&str, Algorithm); 26] = [
+const ALGORITHMS: [(&str, Algorithm); 27] = [
     ("linear", Algorithm::Linear),
     ("binomial", Algorithm::Binomial),
     ("ring", Algorithm::Ring),
@@ -181,6 +184,7 @@ const ALGORITHMS: [(&str, Algorithm); 26] = [
     ("gather-broadcast", Algorithm::GatherThenBroadcast),
     ("hierarchical", Algorithm::Hierarchical(0)),
     ("nvls-tree", Algorithm::NvlsTree(0)),
+    ("han", Algorithm::Han(0)),
 ];
 
 impl Collective {
@@ -247,6 +251,7 @@ impl Collective {
                 A::Knomial,
                 A::Binary,
                 A::SplitBinary,
+                A::Han(0),
             ],
             Self::Reduce => &[
                 A::Rabenseifner,
@@ -256,6 +261,7 @@ impl Collective {
                 A::Binary,
                 A::InOrderBinary,
                 A::NearRabenseifner,
+                A::Han(0),
             ],
             Self::Allreduce => &[
                 A::Rabenseifner,
@@ -268,9 +274,10 @@ impl Collective {
                 A::Linear,
                 A::Hierarchical(0),
                 A::NvlsTree(0),
+                A::Han(0),
             ],
-            Self::Gather => &[A::Binomial, A::Linear, A::SynchronisedLinear],
-            Self::Scatter => &[A::Binomial, A::Linear],
+            Self::Gather => &[A::Binomial, A::Linear, A::SynchronisedLinear, A::Han(0)],
+            Self::Scatter => &[A::Binomial, A::Linear, A::Han(0)],
             Self::Allgather => &[
                 A::Ring,
                 A::Bruck,
@@ -280,6 +287,7 @@ impl Collective {
                 A::NeighborExchange,
                 A::GatherThenBroadcast,
                 A::Hierarchical(0),
+                A::Han(0),
             ],
             Self::ReduceScatter => &[
                 A::Pairwise,
@@ -310,7 +318,7 @@ impl Algorithm {
     /// Ranks of a host, of the algorithms that know hosts.
     pub fn inner(self) -> Option<u32> {
         match self {
-            Self::Hierarchical(inner) | Self::NvlsTree(inner) => Some(inner),
+            Self::Hierarchical(inner) | Self::NvlsTree(inner) | Self::Han(inner) => Some(inner),
             _ => None,
         }
     }
@@ -321,6 +329,7 @@ impl Algorithm {
         match self {
             Self::Hierarchical(_) => Self::Hierarchical(inner),
             Self::NvlsTree(_) => Self::NvlsTree(inner),
+            Self::Han(_) => Self::Han(inner),
             other => other,
         }
     }
@@ -339,7 +348,10 @@ impl Algorithm {
     pub fn is_composed(self) -> bool {
         matches!(
             self,
-            Self::ReduceThenBroadcast | Self::ReduceThenScatter | Self::GatherThenBroadcast
+            Self::ReduceThenBroadcast
+                | Self::ReduceThenScatter
+                | Self::GatherThenBroadcast
+                | Self::Han(_)
         )
     }
 
@@ -358,6 +370,10 @@ impl Algorithm {
             Self::Hierarchical(_) if collective == Collective::Alltoall => n.saturating_mul(n),
             Self::Hierarchical(_) => 4 * n,
             Self::NvlsTree(inner) => n.saturating_mul(2 * u64::from(inner) + 4),
+            Self::Han(inner) => {
+                let hosts = n / u64::from(inner.max(1));
+                hosts.saturating_mul(hosts) + n.saturating_mul(2 * rounds + 6)
+            }
             _ => n.saturating_mul(2 * rounds + 2),
         }
     }
@@ -496,6 +512,7 @@ impl Operation<'_> {
         }
         let blocks = Blocks::new(self.sizes, n, out.root);
         match (self.collective, self.algorithm) {
+            (_, A::Han(inner)) => self.by_han(inner as usize, out),
             (C::Broadcast, A::Binomial) => out.tree(false, |_| whole),
             (C::Reduce, A::Binomial) => out.tree(true, |_| whole),
             (C::Allreduce, A::Binomial) => {

@@ -17,7 +17,7 @@ use super::{Algorithm, Collective};
 type Decision = (usize, &'static [(f64, Algorithm)], Algorithm);
 
 /// Bytes of an element.
-const ELEMENT: f64 = 8.0;
+pub(super) const ELEMENT: f64 = 8.0;
 
 /// The algorithm; `vector` for `allgatherv`, `reduce_scatter` and `alltoallv`, whose `bytes` are the mean of all blocks.
 pub(super) fn choose(collective: Collective, vector: bool, ranks: usize, bytes: f64) -> Algorithm {

@@ -113,7 +113,8 @@ fn bytes_are_conserved() {
             | (Collective::Gather | Collective::Scatter, A::Binomial)
             | (Collective::Alltoall, A::Bruck | A::Hierarchical(_))
             | (Collective::Allreduce, A::RecursiveDoubling)
-            | (Collective::Reduce, _) => false,
+            | (Collective::Reduce, _)
+            | (_, A::Han(_)) => false,
             (Collective::Allreduce, A::Rabenseifner | A::NearRabenseifner)
             | (Collective::ReduceScatter, A::RecursiveHalving | A::Butterfly) => {
                 o.ranks.is_power_of_two()
@@ -612,4 +613,100 @@ fn halves_are_exchanged_from_near_to_far() {
         let found: Vec<_> = found.into_iter().map(|((a, b), c)| (a, b, c)).collect();
         assert_eq!(found, expected, "{collective:?} {algorithm:?}");
     }
+}
+
+/// Open MPI 5: bytes by pair as counted in 5.0.11 (`tests/mpi/test_han.py`).
+#[test]
+fn groups_on_several_hosts_go_inside_and_between_them() {
+    use Algorithm as A;
+    use Collective as C;
+    let world: Vec<u32> = (0..10).collect();
+    let pairs: Vec<u32> = (0..10).map(|r| r / 2).collect();
+    let rules = |hosts: &[u32]| {
+        let five = Algorithms::of(Library::OpenMpi).of_release(5);
+        five.on_hosts(hosts.to_vec())
+    };
+    let of_pairs = rules(&pairs);
+    let choose = |kind, members: &[u32]| of_pairs.choose_among(kind, false, members, 8000.0);
+    assert_eq!(choose(C::Allreduce, &world), A::Han(2));
+    // Every rank on a node of its own, a node alone, and what is not hierarchical.
+    let flat = of_pairs.choose(C::Allreduce, 5, 8000.0);
+    assert_eq!(choose(C::Allreduce, &[0, 2, 4, 6, 8]), flat);
+    assert_eq!(
+        choose(C::Allreduce, &[0, 1]),
+        of_pairs.choose(C::Allreduce, 2, 8000.0)
+    );
+    assert_eq!(
+        choose(C::Alltoall, &world),
+        of_pairs.choose(C::Alltoall, 10, 8000.0)
+    );
+    assert!(of_pairs.is_assumed(C::Allreduce, false, &[0, 1, 2]));
+    assert!(of_pairs.is_assumed(C::Allreduce, false, &[0, 2, 1, 3]));
+    assert!(of_pairs.is_assumed(C::Allgather, true, &world));
+    assert!(!of_pairs.is_assumed(C::Allgather, false, &world));
+    // Variables of the job without it, and earlier releases.
+    let without = [("OMPI_MCA_coll", "^han")];
+    for rules in [
+        rules(&pairs).with_settings(without.into_iter()),
+        rules(&pairs).of_release(4),
+    ] {
+        assert_eq!((rules.follows_hosts(), rules.doubt()), (false, None));
+    }
+
+    let of = |collective, root, bytes| Operation {
+        collective,
+        algorithm: A::Han(2),
+        ranks: 10,
+        root,
+        sizes: Sizes::Same(bytes),
+    };
+    let sent = |operation: Operation<'_>, from: u32| -> Vec<(u32, f64, u32)> {
+        let mut found: Vec<(u32, f64, u32)> = Vec::new();
+        let mut of_rank = steps(operation);
+        of_rank.retain(|s| s.from == from);
+        of_rank.sort_by_key(|s| s.to);
+        for group in of_rank.chunk_by(|a, b| a.to == b.to) {
+            let bytes = group.iter().map(|s| s.bytes * f64::from(s.times)).sum();
+            found.push((group[0].to, bytes, group.iter().map(|s| s.times).sum()));
+        }
+        found
+    };
+    // Three segments.
+    let v = 160_000.0;
+    let allreduce = of(C::Allreduce, 0, v);
+    assert_eq!(
+        sent(allreduce, 0),
+        [
+            (1, v, 3),
+            (2, 1.5 * v, 6),
+            (4, 1.5 * v, 6),
+            (6, 0.25 * v, 3),
+            (8, v, 3)
+        ]
+    );
+    assert_eq!(
+        sent(allreduce, 8),
+        [(4, 0.5 * v, 6), (6, 0.5 * v, 3), (9, v, 3)]
+    );
+    assert_eq!(sent(allreduce, 9), [(8, v, 3)]);
+    // The root is the first rank of the second host; the first segment of a broadcast goes another way.
+    let bcast = of(C::Broadcast, 2, v);
+    assert_eq!(sent(bcast, 0), [(1, v, 3), (6, v - 65_536.0, 2)]);
+    let reduce = of(C::Reduce, 2, v);
+    assert_eq!(
+        sent(reduce, 0),
+        [(2, 0.75 * v, 6), (4, 0.5 * v, 3), (6, 0.25 * v, 3)]
+    );
+    assert_eq!(sent(of(C::Reduce, 2, 8.0), 6), [(4, 8.0, 1)]);
+    let b = 8000.0;
+    assert_eq!(sent(of(C::Gather, 2, b), 6), [(2, 4.0 * b, 1)]);
+    assert_eq!(
+        sent(of(C::Allgather, 0, b), 0),
+        [
+            (1, 10.0 * b, 1),
+            (2, 2.0 * b, 1),
+            (6, 4.0 * b, 1),
+            (8, 2.0 * b, 1)
+        ]
+    );
 }

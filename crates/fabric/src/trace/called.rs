@@ -94,11 +94,12 @@ impl Called {
     }
 
     /// Its algorithm by `rules`, for the mean of the members' bytes, or of their blocks if there are rows.
-    pub fn algorithm(&self, rules: &Algorithms) -> Algorithm {
+    pub fn algorithm(&self, rules: &Algorithms, members: &[u32]) -> Algorithm {
         match self.sizes() {
             rows @ Sizes::Matrix(_) => {
                 rules.choose_for(self.kind, true, self.sizes.len(), rows.mean())
             }
+            Sizes::Same(bytes) => rules.choose_among(self.kind, false, members, bytes),
             sizes => rules.choose(self.kind, self.sizes.len(), sizes.mean()),
         }
     }

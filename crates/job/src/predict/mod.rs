@@ -24,7 +24,7 @@ use learnt::Kept;
 use placed::{check, placements};
 use serde::Serialize;
 use std::path::PathBuf;
-use steady::{Job, Steady};
+use steady::{Job, Steady, uneven};
 
 /// Least share of a link that other jobs leave.
 const LEFT: f64 = 0.02;
@@ -159,6 +159,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         Some(rules) => Algorithms::parse(rules)?,
         None => recorded::algorithms(ask.trace)?.unwrap_or_default(),
     };
+    notes.extend(uneven(&rules, &placed));
     let point = OperatingPoint::default();
     let idle = Network::new(fabric, &machine.routing, &parameters, point);
     let busy = ask

@@ -3,7 +3,9 @@
 use crate::error::Result;
 use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::trace::folded::{Folded, Shortened};
+use hopbyte_fabric::{NodeId, collective::Collective};
 use hopbyte_model::program::{Ending, Forecast, Forecaster, Placed};
+use std::collections::{BTreeMap, HashMap};
 
 /// Calls of all ranks that a run executes, about, and iterations of the loops that are shortened to them.
 const FIRST: (u64, u64) = (4_000, 4);
@@ -31,11 +33,40 @@ pub(super) struct Steady {
 }
 
 impl Job<'_> {
-    /// The run time under each placement on its network, all with as many iterations.
+    /// The run time under each placement on its network. Those under which the ranks share nodes alike are executed with as
+    /// many iterations; with others the library may choose other algorithms.
     ///
     /// # Errors
     /// More calls than can be executed; see [`Forecaster::new`] and [`Forecaster::endings`].
     pub(super) fn forecast(&self, placed: &[Placed<'_>]) -> Result<Steady> {
+        if !self.rules.follows_hosts() {
+            return self.alike(placed);
+        }
+        let mut by_hosts: BTreeMap<Vec<u32>, Vec<usize>> = BTreeMap::new();
+        for (number, (_, nodes)) in placed.iter().enumerate() {
+            by_hosts.entry(hosts(nodes)).or_default().push(number);
+        }
+        let mut found = Vec::new();
+        let mut executed_calls = 0;
+        for (hosts, numbers) in by_hosts {
+            let rules = self.rules.clone().on_hosts(hosts);
+            let job = Job {
+                rules: &rules,
+                ..*self
+            };
+            let some: Vec<_> = numbers.iter().map(|&n| placed[n]).collect();
+            let steady = job.alike(&some)?;
+            executed_calls = steady.executed_calls.max(executed_calls);
+            found.extend(numbers.into_iter().zip(steady.forecasts));
+        }
+        found.sort_by_key(|f| f.0);
+        Ok(Steady {
+            forecasts: found.into_iter().map(|f| f.1).collect(),
+            executed_calls,
+        })
+    }
+
+    fn alike(&self, placed: &[Placed<'_>]) -> Result<Steady> {
         let (each, numbers) = distinct(placed);
         let mut level = self.level(FIRST)?;
         for aim in MORE {
@@ -122,6 +153,33 @@ impl Level {
         }
         Ok(true)
     }
+}
+
+/// Nodes by numbers, in the order of their first ranks.
+fn hosts(nodes: &[NodeId]) -> Vec<u32> {
+    let mut numbers: HashMap<NodeId, u32> = HashMap::new();
+    (nodes.iter())
+        .map(|&node| {
+            let next = numbers.len() as u32;
+            *numbers.entry(node).or_insert(next)
+        })
+        .collect()
+}
+
+/// A note about placements under which the library's algorithms are not known.
+pub(super) fn uneven(rules: &Algorithms, placed: &[(String, Vec<NodeId>)]) -> Option<String> {
+    let names = placed.iter().filter(|(_, nodes)| {
+        let all: Vec<u32> = (0..nodes.len() as u32).collect();
+        let rules = rules.clone().on_hosts(hosts(nodes));
+        rules.is_assumed(Collective::Broadcast, false, &all)
+    });
+    let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: nodes with different numbers of ranks, or ranks in another order; collectives of Open MPI 5 are assumed to ignore nodes there",
+            names.join(", ")
+        )
+    })
 }
 
 /// The first placement, then all.

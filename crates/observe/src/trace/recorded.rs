@@ -4,7 +4,7 @@ use super::complete;
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal, lossy};
 use crate::traffic::calls::kind;
-use crate::traffic::record::group_members;
+use crate::traffic::record::{group_members, release};
 use hopbyte_fabric::InputError;
 use hopbyte_fabric::collective::{Algorithms, Collective, Library};
 use hopbyte_fabric::trace::Call;
@@ -68,7 +68,10 @@ pub fn algorithms(name: &str) -> Result<Option<Algorithms>, ObserveError> {
     for line in text.lines().take_while(|l| l.bytes != b"program") {
         let words: Vec<_> = cells(line).into_iter().map(lossy).collect();
         match &words[..] {
-            [key, name, ..] if key == "library" => rules = rules.or(Library::of_version(name)),
+            [key, name, ..] if key == "library" => {
+                let major = release(name).map_or(0, |r| r.0);
+                rules = rules.or(Library::of_version(name)).of_release(major);
+            }
             [key, name, value, ..] if key == "setting" => {
                 rules = rules.with_settings([(name.as_ref(), value.as_ref())].into_iter());
             }

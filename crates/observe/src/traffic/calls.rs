@@ -93,6 +93,9 @@ pub(crate) fn kind(name: &[u8]) -> Option<(Collective, bool)> {
 /// World ranks of each group in the group's order, by its name in the files; members may be missing from all files.
 pub(super) type Groups<'a> = HashMap<&'a [u8], Vec<u32>>;
 
+const IRREGULAR: &str = "Open MPI 5 uses hierarchical algorithms (han) for small allgatherv, and in groups whose hosts have \
+                         different numbers of ranks, or ranks in another order";
+
 /// Maximum number of messages (of a pair and kind) that a record's collectives may expand to.
 const MAX_MESSAGES: u64 = 1 << 27;
 
@@ -111,6 +114,7 @@ impl<'a> Calls<'a> {
         phases: &mut Phases,
     ) -> Result<Vec<String>, ObserveError> {
         let (mut used, mut lost, mut uneven) = (Used::default(), 0u64, 0u64);
+        let mut irregular = false;
         let alike_calls = rounded_alike(self.alike);
         let sets: HashMap<&[u8], HashSet<u32>> = groups
             .iter()
@@ -138,8 +142,9 @@ impl<'a> Calls<'a> {
             let all = most.saturating_mul(here as u64);
             uneven = uneven.saturating_add(all.saturating_sub(made));
             let mean = mean(&parts);
-            let (ranks, vector) = (members.len(), alike.vector);
-            let algorithm = rules.choose_for(alike.collective, vector, ranks, mean);
+            let vector = alike.vector;
+            let algorithm = rules.choose_among(alike.collective, vector, members, mean);
+            irregular |= rules.is_assumed(alike.collective, vector, members);
             let what = (alike.collective, algorithm);
             let of = (members.len() as u32, mean);
             used.add(what, rules.basis(alike.collective), of, most);
@@ -170,6 +175,11 @@ impl<'a> Calls<'a> {
         let mut notes = used.lines();
         if let Some(doubt) = rules.doubt().filter(|_| !notes.is_empty()) {
             notes.push(format!("algorithms of collectives are assumed: {doubt}"));
+        }
+        if irregular {
+            notes.push(format!(
+                "algorithms of collectives are assumed: {IRREGULAR}"
+            ));
         }
         let mut say = |count: u64, what: &str| {
             if count > 0 {

@@ -35,7 +35,9 @@ pub(super) fn read(
     let tasks = first.size;
     let settings = first.settings.iter().map(|(n, v)| (n.as_str(), v.as_str()));
     let rules = rules.clone().or(first.library).with_settings(settings);
-    let rules = rules.doubted(doubt(world.clone().map(|(_, head)| head)));
+    let heads_of = world.clone().map(|(_, head)| head);
+    let rules = rules.doubted(doubt(heads_of.clone()));
+    let release = first.release.map_or(0, |r| r.0);
     let mut ranks = BTreeSet::new();
     let mut groups = Groups::new();
     let mut members = 0;
@@ -67,6 +69,7 @@ pub(super) fn read(
     for (text, head) in world {
         counts(text, (head.rank, tasks), &mut phases, &mut calls)?;
     }
+    let rules = rules.of_release(release).on_hosts(hosts(heads_of, tasks));
     let mut notes = calls.expand(source, &groups, &rules, &mut phases)?;
     let ends = heads.iter().filter(|h| !h.spawned);
     let ends = ends.map(|h| (h.rank, h.ended.as_str()));
@@ -88,9 +91,6 @@ fn doubt<'a>(mut heads: impl Iterator<Item = &'a Head>) -> Option<&'static str> 
         (Some(Library::OpenMpi), Some(release)) if release < (4, 1) => {
             Some("Open MPI before 4.1 decides by other tables")
         }
-        (Some(Library::OpenMpi), Some(release)) if release >= (5, 0) && several => {
-            Some("Open MPI 5 uses hierarchical algorithms (han) between hosts")
-        }
         (Some(Library::Mpich), _) if several && ranks > hosts.len() => {
             Some("MPICH reduces and broadcasts inside hosts and between them")
         }
@@ -98,8 +98,19 @@ fn doubt<'a>(mut heads: impl Iterator<Item = &'a Head>) -> Option<&'static str> 
     }
 }
 
+/// Hosts of the ranks, by numbers.
+fn hosts<'a>(heads: impl Iterator<Item = &'a Head>, tasks: usize) -> Vec<u32> {
+    let mut hosts = vec![u32::MAX; tasks];
+    let mut numbers: HashMap<&str, u32> = HashMap::new();
+    for head in heads {
+        let next = numbers.len() as u32;
+        hosts[head.rank as usize] = *numbers.entry(&head.host).or_insert(next);
+    }
+    hosts
+}
+
 /// Major and minor release of a text such as `Open MPI v4.1.4, package: …`.
-fn release(version: &str) -> Option<(u32, u32)> {
+pub(crate) fn release(version: &str) -> Option<(u32, u32)> {
     let digits = version.split('v').nth(1)?;
     let mut numbers = digits.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))

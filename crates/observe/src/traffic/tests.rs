@@ -282,6 +282,49 @@ fn collectives_of_mpich_between_hosts_are_assumed() {
     assert!(notes(three, ["a"; 4]).contains("rabenseifner (as MPICH 3 decides)"));
 }
 
+/// Open MPI 5 on several hosts.
+#[test]
+fn collectives_of_open_mpi_5_follow_hosts() {
+    let read = |version: &str, hosts: [&str; 4], kind: &str| {
+        let body = |r: usize| {
+            let listing = if r == 0 { "0-3" } else { "-" };
+            let (host, call) = (hosts[r], format!("{kind}\t-1\t80\t80\t1"));
+            format!(
+                "library\t{version}\nhost\t{host}\nphase\t0\tmain\ngroup\tab\t4\t{listing}\nK\t0\tab\t{call}\n"
+            )
+        };
+        let files = [0, 1, 2, 3].map(|r| (format!("rank.{r}.hbr"), hbr(r as u32, 4, &body(r))));
+        let files: Vec<(&str, &str)> = files.iter().map(|(n, c)| (&**n, &**c)).collect();
+        let traffic = prof(&files).unwrap();
+        traffic.notes.join("\n")
+    };
+    let (four, five) = ("Open MPI v4.1.4, x", "Open MPI v5.0.11, x");
+    let blocks = ["a", "a", "b", "b"];
+    let by_hosts = "allreduce by han (as Open MPI decides)";
+    assert!(read(five, blocks, "allreduce").contains(by_hosts));
+    for (version, hosts, kind) in [
+        (four, blocks, "allreduce"),
+        (five, ["a", "b", "c", "d"], "allreduce"),
+        (five, ["a"; 4], "allreduce"),
+        (five, blocks, "alltoall"),
+    ] {
+        let found = read(version, hosts, kind);
+        let flat = !found.contains("by han") && !found.contains("assumed");
+        assert!(flat, "{version} {hosts:?} {kind}: {found}");
+    }
+    for (hosts, kind) in [
+        (["a", "b", "a", "b"], "allreduce"),
+        (["a", "a", "a", "b"], "bcast"),
+        (blocks, "allgatherv"),
+    ] {
+        let found = read(five, hosts, kind);
+        assert!(
+            found.contains("assumed: Open MPI 5"),
+            "{hosts:?} {kind}: {found}"
+        );
+    }
+}
+
 #[test]
 fn records_of_our_own_by_phase_and_kind() {
     let first = "phase\t0\tmain\nphase\t3\tsolve/halo\ngroup\tab\t3\t0-2\ngroup\tcd\t2\t0-2:2\n";

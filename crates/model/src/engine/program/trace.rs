@@ -302,7 +302,7 @@ impl<'a> Writer<'a> {
         let called = Called::gather(self.trace, calls)?;
         let operation = Operation {
             collective: called.kind,
-            algorithm: called.algorithm(self.rules),
+            algorithm: called.algorithm(self.rules, members),
             ranks: members.len() as u32,
             root: called.root,
             sizes: called.sizes(),

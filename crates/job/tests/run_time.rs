@@ -290,3 +290,52 @@ fn measured_runs_are_kept_and_become_the_interval() {
     std::fs::remove_file(run.join("rank.7.hbr")).unwrap();
     assert!(ask("plain", &[run]).is_err());
 }
+
+/// Open MPI 5 goes inside nodes and between them where these have several ranks; not with a rank on each.
+#[test]
+fn algorithms_follow_the_nodes_of_each_placement() {
+    let machine = machine("torus:4x4");
+    let folder = tempfile::tempdir().unwrap();
+    let network = folder.path().join("network.toml");
+    let slow = Parameters {
+        latency_s: 1e-3,
+        ..Parameters::plain()
+    };
+    write(&network, toml::to_string(&slow).unwrap()).unwrap();
+    let predicted = |version: &str, ranks_per_node| {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = traced(folder.path());
+        let first = trace.join("rank.0.hbt");
+        let text = std::fs::read_to_string(&first).unwrap();
+        let library = format!("size\t8\nlibrary\tOpen MPI v{version}, package\n");
+        write(&first, text.replacen("size\t8\n", &library, 1)).unwrap();
+        predict(&Ask {
+            trace: trace.to_str().unwrap(),
+            machine: &machine,
+            network: network.to_str(),
+            placements: &[],
+            nodes: Some("all"),
+            ranks_per_node: Some(ranks_per_node),
+            seed: 1,
+            collectives: None,
+            operations_per_s: None,
+            given: Vec::new(),
+            background: None,
+            measured: &[],
+        })
+        .unwrap()
+    };
+    let notes = |p: &hopbyte_job::predict::Prediction| p.notes.join("\n");
+    let (four, five) = (predicted("4.1.4", 4), predicted("5.0.11", 4));
+    assert_ne!(four.placements[0].seconds, five.placements[0].seconds);
+    // Ranks at random share nodes in another order.
+    assert_eq!(four.placements[1].seconds, five.placements[1].seconds);
+    assert!(
+        notes(&five).contains("random, seed 1: nodes with"),
+        "{five:?}"
+    );
+    assert!(!notes(&four).contains("Open MPI 5"));
+    let (four, five) = (predicted("4.1.4", 1), predicted("5.0.11", 1));
+    assert_eq!(four.placements[0].seconds, five.placements[0].seconds);
+    assert!(!notes(&five).contains("Open MPI 5"));
+}

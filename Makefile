@@ -5,6 +5,7 @@
 #                  in a virtual machine with three NUMA nodes; test-lab-full: collectives on railed hosts, torchrun
 #   make test-mpi  the preload libraries and the probes under Open MPI and MPICH, ten more minutes
 #   make blame-faults  hopbyte blame on drawn faults of simulated machines up to 4,608 routers (SEED, ROUNDS, LARGE=no)
+#   make blame-lab  the same with real jobs in a lab of 64 routers (needs root; SEED, SETS of ten faults, three minutes each)
 #   make lint      formatting, lints, the project's rules, API documentation without warnings
 #   make build     the release binary, target/release/hopbyte
 #   make install   the binary, libhopbyte, man pages, completions, systemd units and the published experiments below PREFIX
@@ -108,6 +109,13 @@ SEED ?= 1
 blame-faults: build
 	scripts/need.sh gcc=gcc
 	$(PYTHON) bench/blame/run.py --hopbyte $(HOPBYTE) --seed $(SEED) --rounds $(or $(ROUNDS),100) $(if $(filter no,$(LARGE)),--small)
+
+# The same with real jobs over TCP in a lab of 64 routers and 128 nodes; needs root.
+SETS ?= 20
+.PHONY: blame-lab
+blame-lab: build
+	scripts/need.sh gcc=gcc ip=iproute2 iptables=iptables
+	$(PYTHON) bench/blame/lab.py --hopbyte $(HOPBYTE) --seed $(SEED) --sets $(SETS)
 
 # Longer histories of the acknowledgement protocol, of which `make test-rust` explores short ones.
 .PHONY: histories

@@ -46,7 +46,7 @@ class Lab:
         run([hopbyte, "--quiet", "lab", "up", *m.words, "--rate", f"{rate / 1e6}mbit", "--name", NAME])
 
     def shape(self, links: set[int], share: float) -> None:
-        """Slows links behind the shaper whose rate their counters tell, so that nothing tells the new rate; 1 ends it."""
+        """Slows links behind the shaper whose rate the kernel tells, so that nothing tells the new rate; 1 ends it."""
         by_place: dict[str, list[str]] = defaultdict(list)
         for i in links:
             link = self.m.links[i]
@@ -143,7 +143,7 @@ class Fault:
     def __init__(self, lab: Lab, jobs: Jobs, pairs: list[tuple], draw: random.Random, bytes_per_second: float) -> None:
         m = lab.m
         self.kind, self.share = draw.choice(KINDS), draw.randint(1, 9) / 10
-        link = draw.choice(sorted({l for _, a, b, _, _ in pairs for l in m.route(a, b) if m.links[l]["hop"]}))
+        link = draw.choice(sorted({i for _, a, b, _, _ in pairs for i in m.route(a, b) if m.links[i]["hop"]}))
         node = draw.choice(sorted({b for _, _, b, _, _ in pairs}))
         one, back = m.nodes[node], m.reverse[link]
         router = m.routers[one["router"]]
@@ -159,8 +159,8 @@ class Fault:
         elif self.kind == "slow router":
             router = m.routers[m.links[link]["b"]]
             self.names = {router}
-            ends = ({"router": m.links[link]["b"]}, m.links)
-            self.links = {i for i, l in enumerate(ends[1]) if ends[0] in (l["from"], l["to"])}
+            end = {"router": m.links[link]["b"]}
+            self.links = {i for i, other in enumerate(m.links) if end in (other["from"], other["to"])}
         elif self.kind == "slow node":
             self.names = host
             self.links = {one["inject"], one["eject"]}

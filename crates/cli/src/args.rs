@@ -114,13 +114,6 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Adds up the ticks of a collector or store over so many seconds, unless told otherwise.
-    #[must_use]
-    pub fn over(mut self, seconds: f64) -> Self {
-        self.counters.over = Some(seconds);
-        self
-    }
-
     /// Bytes of the links by job.
     pub fn attribution(
         &self,
@@ -136,9 +129,9 @@ impl LoadArgs {
 
     /// Reads all three and prints the readers' remarks. Without a list, jobs are those that the store kept, if `kept` asks
     /// for these.
-    pub fn read(&self, kept: bool, out: &mut Output) -> Result<Load> {
+    pub fn read(&self, kept: bool, over: Option<f64>, out: &mut Output) -> Result<Load> {
         let machine = self.fabric.read(out)?;
-        let reading = self.counters.read(&self.source, &machine.fabric)?;
+        let reading = self.counters.read(&self.source, &machine.fabric, over)?;
         reading.notes.iter().for_each(|note| out.talk(note));
         let found = JobList::find(self.jobs.jobs.as_ref(), &self.source);
         let list = found.filter(|list| kept || matches!(list, JobList::File(_)));
@@ -221,9 +214,6 @@ pub struct SourceArgs {
     /// Access to a collector.
     #[command(flatten)]
     entry: CollectorArgs,
-    /// Default length of the ticks of a collector or store that are added up, in seconds.
-    #[arg(skip)]
-    over: Option<f64>,
 }
 
 /// Access to a collector.
@@ -245,11 +235,11 @@ impl CollectorArgs {
 }
 
 impl SourceArgs {
-    /// Reads counters of files, trees, live sources, a collector or its store.
-    pub fn read(&self, sources: &[PathBuf], fabric: &Fabric) -> Result<LinkReading> {
-        match self.stream(sources, None)? {
-            Some(stream) => Ok(stream.latest(fabric, self.about.interval.or(self.over))?),
-            None => Ok(inputs::reading(sources, fabric, &self.about.options())?),
+    /// Reads counters of files, trees, live sources, or of a collector or its store `over` so many seconds by default.
+    pub fn read(&self, of: &[PathBuf], fabric: &Fabric, over: Option<f64>) -> Result<LinkReading> {
+        match self.stream(of, None)? {
+            Some(stream) => Ok(stream.latest(fabric, self.about.interval.or(over))?),
+            None => Ok(inputs::reading(of, fabric, &self.about.options())?),
         }
     }
 
@@ -283,8 +273,7 @@ impl SourceArgs {
 #[derive(Args, Clone, Debug, Default)]
 pub struct CounterArgs {
     /// Length of the interval that the counters cover, in seconds, if their file does not state it; of a live source the
-    /// time between two readings (default 1); of a collector or its store the time whose ticks are added up (default: one
-    /// tick, with `blame` 10)
+    /// time between two readings (default 1), of a collector or store that of the added ticks (default one, `blame` 10)
     #[arg(long, value_name = "SECONDS", help_heading = "Counters")]
     pub interval: Option<f64>,
     /// Code region of a Boxfish link table (default: the whole run)

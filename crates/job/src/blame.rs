@@ -17,6 +17,8 @@ use hopbyte_fabric::{End, Fabric, LinkId, LinkState, Routing};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Seconds of a collector's ticks that are judged together: traffic comes in bursts.
+pub const WINDOW: f64 = 10.0;
 /// Share of the window from which waiting counts.
 const WAITING: f64 = 0.05;
 /// Share of the capacity from which a link is full.

@@ -3,11 +3,8 @@
 use crate::args::LoadArgs;
 use crate::output::{Answer, Output};
 use anyhow::Result;
-use hopbyte_job::blame::blame;
+use hopbyte_job::blame::{WINDOW, blame};
 use hopbyte_view::terminal::blame_text;
-
-/// Seconds of a collector's or store's ticks that are judged together: traffic of a single tick may come in bursts.
-const WINDOW: f64 = 10.0;
 
 /// The counters to read, and the jobs.
 #[derive(clap::Args, Debug)]
@@ -19,11 +16,10 @@ pub struct BlameArgs {
 
 /// Prints the causes; exit code 1 if there are any.
 pub fn run(args: &BlameArgs, out: &mut Output) -> Result<Answer> {
-    let load = args.load.clone().over(WINDOW);
-    let (machine, reading, jobs) = load.read(true, out)?;
+    let (machine, reading, jobs) = args.load.read(true, Some(WINDOW), out)?;
     let fabric = &machine.fabric;
     let state = &reading.state;
-    let jobs = jobs.map(|jobs| load.attribution(&machine, &reading, &jobs));
+    let jobs = jobs.map(|jobs| args.load.attribution(&machine, &reading, &jobs));
     let jobs = jobs.transpose()?;
     let found = blame(fabric, &machine.routing, state, jobs.as_ref())?;
     if out.json {

@@ -38,7 +38,7 @@ fn by() -> impl TypedValueParser<Value = Metric> {
 
 /// Prints the table.
 pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
-    let (machine, reading, jobs) = args.load.read(args.by_job, out)?;
+    let (machine, reading, jobs) = args.load.read(args.by_job, None, out)?;
     ensure!(!args.by_job || jobs.is_some(), "--by-job: {NO_JOBS}");
     let by_job = jobs.as_ref().filter(|_| args.by_job);
     let by_job = by_job.map(|jobs| args.load.attribution(&machine, &reading, jobs));

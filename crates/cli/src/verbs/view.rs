@@ -95,7 +95,7 @@ pub fn run(args: &ViewArgs, out: &mut Output) -> Result<Answer> {
         command: out.command.clone(),
     };
     if !args.sources.is_empty() {
-        let read = args.counters.read(&args.sources, &machine.fabric)?;
+        let read = args.counters.read(&args.sources, &machine.fabric, None)?;
         input.readings = readings::loads(&read.state);
         input.signs = Signs::of(&machine.fabric, Some(&read.state));
         let rows = (read.matched, read.unmatched);

@@ -67,18 +67,13 @@ def used(address: Path, route: tuple[str, str]) -> float | None:
 def test_agents_collector_oracle_map_and_a_move_while_running(lab, within, started, tmp_path):
     one = lab(MACHINE, "--rate", "20mbit")
     named = ["--name", one.name]
-    for fabric, name, message in (("torus:2x2", one.name, "another machine"), (MACHINE, "absent", "no lab")):
-        words = ["oracle", "serve", "--fabric", fabric, "127.0.0.1:1", "--lab", name]
-        done = subprocess.run([one.binary, *words], check=False, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 2 and message in done.stderr, done.stderr
     collector = started(one.binary, "collect", "--listen", "127.0.0.1:0", "--period", "0.5", "--json")
     at = said(collector, "stderr", r"listening on (\S+)")
     agents = started(one.binary, "lab", "agents", *named, "--to", at, "--period", "0.5")
     # Every router and every node.
     assert said(agents, "stderr", r"(\d+) agents report") == "16"
     asked = tmp_path / "oracle"
-    oracle = started(one.binary, "oracle", "serve", at, "--fabric", MACHINE, "--lab", one.name,
-                     "--socket", asked)
+    oracle = started(one.binary, "oracle", "serve", at, "--fabric", MACHINE, "--socket", asked)
     said(oracle, "stdout", r"(http)")
     busy, idle = ("n0-0-0", "n0-0-1"), ("n1-0-0", "n1-0-1")
     reading(lambda: used(asked, idle), lambda cost: cost is not None)
@@ -109,3 +104,30 @@ def test_agents_collector_oracle_map_and_a_move_while_running(lab, within, start
     assert records[-1]["verified"] is True and records[-1]["wrong_values"] == 0
     one.call("down", one.name)
     assert agents.wait(timeout=120) == 0, "agents end with their lab"
+
+
+def test_a_cut_and_a_slow_cable_are_seen_behind_the_collector(lab, started, tmp_path):
+    one = lab(MACHINE, "--rate", "20mbit")
+    store = tmp_path / "store"
+    collector = started(one.binary, "collect", "--listen", "127.0.0.1:0", "--period", "0.5", "--json", "--store", store)
+    at = said(collector, "stderr", r"listening on (\S+)")
+    started(one.binary, "lab", "agents", "--name", one.name, "--to", at, "--period", "0.5")
+
+    def blamed() -> set[tuple[str, str]]:
+        words = ["--quiet", "--json", "blame", str(store), "--fabric", MACHINE, "--interval", "1"]
+        done = subprocess.run([one.binary, *words], check=False, capture_output=True, text=True, timeout=120)
+        if done.returncode not in (0, 1):
+            return {(done.stderr, "")}
+        return {(cause["fault"], cause["name"]) for cause in json.loads(done.stdout)["causes"]}
+
+    reading(blamed, lambda causes: causes == set())
+    one.call("degrade", "r0-1-0 X+", "0.25", "--one-way", "--name", one.name)
+    one.call("cut", "r0-0-0 Y+", "--name", one.name)
+    expected = {("slow", "r0-1-0 X+"), ("down", "r0-0-0 Y+"), ("down", "r0-1-0 Y-")}
+    reading(blamed, lambda causes: causes == expected)
+    one.call("degrade", "r0-1-0 X+", "1", "--one-way", "--name", one.name)
+    reading(blamed, lambda causes: causes == expected - {("slow", "r0-1-0 X+")})
+    watched = [one.binary, "--json", "watch", at, "--fabric", MACHINE, "--ticks", "3"]
+    done = subprocess.run(watched, check=False, capture_output=True, text=True, timeout=120)
+    faults = [json.loads(line) for line in done.stdout.splitlines() if "hopbyte.fault/1" in line]
+    assert {(f["fault"], f["link"]) for f in faults} == {("down", "r0-0-0 Y+"), ("down", "r0-1-0 Y-")}, done.stdout

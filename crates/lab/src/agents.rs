@@ -48,6 +48,7 @@ impl Agents {
             threads: Vec::new(),
         };
         let token = token.map(Token::read).transpose()?;
+        let mut ports = lab.ports(fabric);
         for (name, place) in places(&lab.naming(fabric), fabric) {
             let setup = AgentSetup {
                 node: name.clone(),
@@ -57,7 +58,7 @@ impl Agents {
                 period_ns: period.as_nanos() as u64,
                 keep: KEEP,
             };
-            let source = counters::source(&place, &name)?;
+            let source = counters::source(&place, &name, ports.remove(&place).unwrap_or_default())?;
             let stop = agents.stop.clone();
             let work = move || {
                 let mut agent = Agent::new(setup, vec![source]);

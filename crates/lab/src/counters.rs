@@ -10,7 +10,7 @@ use hopbyte_job::links::lines;
 use hopbyte_observe::counters::delta::{Behaviour, Moment, increase};
 use hopbyte_observe::counters::reading::{Counter, Layout, Port, Reading};
 use hopbyte_observe::sources::{Places, Source, next_glance, open};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -70,8 +70,10 @@ pub(super) struct Space {
 /// Samples all links for at least a window.
 pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
     let places = system::places_of(&lab.name)?;
+    let ports = lab.ports(fabric);
     let open = |place: String| {
-        let source = source(&place, &place)?;
+        let names = ports.get(&place).cloned().unwrap_or_default();
+        let source = source(&place, &place, names)?;
         let space = Space::new(place, source.layout());
         Ok((source, space))
     };
@@ -93,9 +95,13 @@ pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<Lin
     Ok(by_link(lab, fabric, watched.iter().map(|(_, space)| space)))
 }
 
-/// The interfaces of a namespace as an agent there reads them, under their reported name.
-pub(super) fn source(place: &str, name: &str) -> Result<Source> {
-    let sources = space::inside(place, || open(&Places::here(name)))?;
+/// The interfaces of a namespace as an agent there reads them, under the names of the node and of its ports.
+pub(super) fn source(place: &str, name: &str, ports: BTreeMap<String, String>) -> Result<Source> {
+    let places = Places {
+        names: ports,
+        ..Places::here(name)
+    };
+    let sources = space::inside(place, || open(&places))?;
     let linux = sources
         .into_iter()
         .flatten()
@@ -121,8 +127,9 @@ pub(super) fn by_link<'a>(
         }
     }
     let of = |link| {
-        let (place, interface) = naming.sending_end(fabric, link)?;
-        Some((link, *loads.get(&(place.as_str(), interface.as_str()))?))
+        let (place, _) = naming.sending_end(fabric, link)?;
+        let port = fabric.link_name(link);
+        Some((link, *loads.get(&(place.as_str(), port.as_str()))?))
     };
     fabric.link_ids().filter_map(of).collect()
 }

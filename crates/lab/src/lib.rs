@@ -37,9 +37,9 @@ use crate::error::{Context, refuse};
 use hopbyte_fabric::faults::Fault;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId};
 use hopbyte_job::{Machine, MachineSource};
-use hopbyte_observe::counters::join::PortMap;
 use plan::{Naming, Plan};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -138,22 +138,18 @@ impl Lab {
         system::folder(&self.name).join("lab.json").exists()
     }
 
-    /// Links by router and interface, and by host and interface where a host has several ports, for readers of the
-    /// reports of [`agents`]: no rule finds them. Those of other nodes are found as on other machines.
-    pub fn ports(&self, fabric: &Fabric) -> PortMap {
+    /// Names of the links that begin in each namespace, by interface: under these names [`agents`] report them, so that
+    /// readers need no map.
+    pub fn ports(&self, fabric: &Fabric) -> HashMap<String, BTreeMap<String, String>> {
         let naming = self.naming(fabric);
-        let port = |link| {
-            let (_, interface) = naming.sending_end(fabric, link)?;
-            let name = match fabric.link(link).from {
-                End::Router(router) => fabric.router(router).name.clone(),
-                End::Node(node) if naming.seats.home(node).ports.len() > 1 => {
-                    plan::host_name(fabric, &naming.seats, node)
-                }
-                _ => return None,
-            };
-            Some(((name, interface), link))
-        };
-        fabric.link_ids().filter_map(port).collect()
+        let mut ports: HashMap<String, BTreeMap<String, String>> = HashMap::new();
+        for link in fabric.link_ids() {
+            if let Some((place, interface)) = naming.sending_end(fabric, link) {
+                let of = ports.entry(place).or_default();
+                of.insert(interface, fabric.link_name(link));
+            }
+        }
+        ports
     }
 
     fn save(&self, fabric: &Fabric) -> Result<()> {

@@ -10,7 +10,6 @@ use hopbyte_fabric::{Class, Fabric, Increase, InputError, LeftOut, LinkId, LinkS
 use hopbyte_job::inputs::LinkReading;
 use hopbyte_job::{Files, JobError, Machine, told};
 use hopbyte_observe::CounterOptions;
-use hopbyte_observe::counters::join::PortMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -107,8 +106,6 @@ pub struct Collector {
     pub address: String,
     /// Token and certificates.
     pub access: Access,
-    /// Links for ports that no rule resolves.
-    pub ports: PortMap,
 }
 
 impl Source {
@@ -137,7 +134,6 @@ impl Source {
         Some(Self::Collector(Box::new(Collector {
             address: address.into(),
             access,
-            ports: PortMap::new(),
         })))
     }
 
@@ -175,7 +171,7 @@ impl Source {
             return Err(InputError::new("--interval", seconds.to_string(), expected).into());
         }
         let (mut stream, mut links, ends) = match self {
-            Self::Collector(c) => (c.access.connect(&c.address)?, Links::new(c.ports), false),
+            Self::Collector(c) => (c.access.connect(&c.address)?, Links::default(), false),
             Self::Store(folder, range) if let Some(seconds) = window => {
                 let newest = Self::Store(folder.clone(), range).latest(fabric, None)?;
                 let to = newest.time_seconds.unwrap_or(0.0) + HALF_MICROSECOND;
@@ -306,7 +302,7 @@ impl Source {
                 ready();
                 endless(sink, talk, || {
                     let stream = collector.access.connect(&collector.address)?;
-                    let links = Links::new(collector.ports.clone());
+                    let links = Links::default();
                     ticks(stream, links, (machine, Ticks::Newest), sink, &|| {}, talk)
                 });
             }

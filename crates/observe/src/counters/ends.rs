@@ -78,6 +78,11 @@ impl Links {
         if let Some(link) = mapped(first, port, map) {
             return Self::leaving(fabric, vec![link]);
         }
+        if let Port::Named(name) = port
+            && let Some(link) = own_link(fabric, place, first, name)
+        {
+            return Self::leaving(fabric, vec![link]);
+        }
         let at_host = |node: NodeId| Self {
             arrivals: vec![fabric.node(node).eject],
             departures: vec![fabric.node(node).inject],
@@ -187,6 +192,23 @@ fn is_switch(fabric: &Fabric, first: &Reading) -> bool {
 /// Whether a port has no link because no table of ports says where its cable ends.
 pub(super) fn is_unlisted(fabric: &Fabric, first: &Reading, port: &Port) -> bool {
     matches!(port, Port::Named(_)) && is_switch(fabric, first)
+}
+
+/// The link of this name that begins at the place: ports of emulated machines have the names of links.
+fn own_link(fabric: &Fabric, place: Place, first: &Reading, name: &str) -> Option<LinkId> {
+    let reporter = &first.layout.node;
+    let sender = name.split_once("->").map(|(sender, _)| sender);
+    let own = |n: &NodeId| [&fabric.node(*n).name, &fabric.node(*n).host].contains(&reporter);
+    let node = sender.and_then(|s| fabric.node_named(s)).filter(own);
+    let leave = place.router.into_iter().flat_map(|router| {
+        let nodes = fabric.nodes_on(router).iter();
+        let ejects = nodes.map(|&n| fabric.node(n).eject);
+        fabric.links_from(router).iter().copied().chain(ejects)
+    });
+    node.map(|n| fabric.node(n).inject)
+        .into_iter()
+        .chain(leave)
+        .find(|&l| fabric.link_name(l) == name)
 }
 
 /// The link that the caller's port map assigns to the port.

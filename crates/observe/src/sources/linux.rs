@@ -15,7 +15,7 @@ use crate::counters::names as vocabulary;
 use crate::counters::reading::{Layout, Port, Reading};
 use crate::counters::speakers::virtual_interface;
 use hopbyte_fabric::LeftOut;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -163,6 +163,7 @@ pub(super) struct Linux {
     stale: bool,
     node: String,
     chosen: Vec<String>,
+    names: BTreeMap<String, String>,
     class: PathBuf,
     clock: Clock,
     interfaces: Vec<Interface>,
@@ -194,6 +195,7 @@ impl Linux {
             stale: false,
             node: places.node.clone(),
             chosen: places.interfaces.clone(),
+            names: places.names.clone(),
             class: places.sys().join("class/net"),
             clock: places.clock(),
             interfaces: Vec::new(),
@@ -225,7 +227,10 @@ impl Linux {
         let mut layout = Layout::new(&self.node, "linux");
         self.interfaces = found
             .iter()
-            .map(|link| interface(&mut layout, link, &queues, &self.class))
+            .map(|link| {
+                let name = self.names.get(&link.name).unwrap_or(&link.name);
+                interface(&mut layout, name, link, &queues, &self.class)
+            })
             .collect();
         self.turn = 0;
         Ok(Arc::new(layout))
@@ -345,8 +350,14 @@ impl Sample for Linux {
 }
 
 /// Adds the counters of an interface to a layout, in the order of the samples.
-fn interface(layout: &mut Layout, link: &Listed, queues: &[Queue], class: &Path) -> Interface {
-    let port = Port::Named(link.name.clone());
+fn interface(
+    layout: &mut Layout,
+    name: &str,
+    link: &Listed,
+    queues: &[Queue],
+    class: &Path,
+) -> Interface {
+    let port = Port::Named(name.to_owned());
     let folder = class.join(&link.name);
     let first = layout.counters.len();
     let queue = queues.iter().find(|q| q.index == link.index);

@@ -4,6 +4,7 @@ use super::files;
 use crate::counters::delta::Moment;
 use hopbyte_fabric::hash::fnv1a;
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Ports of the whole InfiniBand fabric.
@@ -28,6 +29,8 @@ pub struct Places {
     pub live: bool,
     /// Network interfaces to read. Empty: those with hardware behind them, and virtual cables (veth).
     pub interfaces: Vec<String>,
+    /// Names of network interfaces in readings, where they are others than the kernel's.
+    pub names: BTreeMap<String, String>,
     /// Further files of one node's counters: gpcdr's metrics, registers, LDMS, OpenMetrics.
     pub files: Vec<PathBuf>,
     /// Ports of the InfiniBand fabric to query with management packets.
@@ -50,6 +53,7 @@ impl Places {
             node: node.into(),
             live: false,
             interfaces: Vec::new(),
+            names: BTreeMap::new(),
             files: Vec::new(),
             fabric_wide: None,
         }

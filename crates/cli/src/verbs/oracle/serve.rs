@@ -5,8 +5,6 @@ use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_fabric::InputError;
 use hopbyte_job::{Machine, told};
-use hopbyte_lab::Lab;
-use hopbyte_observe::counters::join::PortMap;
 use hopbyte_observe::oracle::{LONGEST_LINE, MOST_PAIRS};
 use hopbyte_serve::desk::Desk;
 use hopbyte_serve::door::{Doors, unavailable};
@@ -33,19 +31,11 @@ pub struct ServeArgs {
     /// Properties of the counters that their files lack.
     #[command(flatten)]
     counters: SourceArgs,
-    /// The collector's data comes from `hopbyte lab agents` of this lab
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "source",
-        help_heading = "Collector"
-    )]
-    lab: Option<String>,
     /// Replay the store from its start
     #[arg(
         long,
         requires = "source",
-        conflicts_with_all = ["at", "lab"],
+        conflicts_with = "at",
         help_heading = "Counters"
     )]
     replay: bool,
@@ -100,7 +90,7 @@ struct Serving<'a> {
 /// Serves until the process ends.
 pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
-    let source = source(args, &machine)?;
+    let source = source(args)?;
     let doors = Doors {
         cluster: None,
         hosts: &args.http.allow_host,
@@ -153,7 +143,7 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
     })
 }
 
-fn source(args: &ServeArgs, machine: &Machine) -> Result<Source> {
+fn source(args: &ServeArgs) -> Result<Source> {
     if !(args.every.is_finite() && (0.001..=86_400.0).contains(&args.every)) {
         let found = args.every.to_string();
         return Err(InputError::new("--every", found, "0.001 to 86400 seconds").into());
@@ -172,27 +162,7 @@ fn source(args: &ServeArgs, machine: &Machine) -> Result<Source> {
             }
         };
     }
-    if let Some(name) = &args.lab {
-        match &mut source {
-            Source::Collector(collector) => collector.ports = ports(name, machine)?,
-            other => {
-                let error = InputError::new("--lab", other.words(), "a collector (HOST:PORT)");
-                return Err(error.into());
-            }
-        }
-    }
     Ok(source)
-}
-
-/// Links of a lab's routers by interface.
-fn ports(name: &str, machine: &Machine) -> Result<PortMap> {
-    let lab = Lab::open(name)?;
-    let emulated = lab.machine()?.fabric;
-    if emulated.fingerprint() != machine.fabric.fingerprint() {
-        let found = format!("'{name}', which emulates another machine than --fabric");
-        return Err(InputError::new("--lab", found, "a lab of this machine").into());
-    }
-    Ok(lab.ports(&emulated))
 }
 
 fn announce(args: &ServeArgs, server: &Server, version: u64, out: &mut Output) -> Result<()> {

@@ -66,7 +66,7 @@ impl Still {
 /// the files do not state it; ``region`` the code region of a Boxfish table; ``node`` the node of the counters,
 /// if the files do not name it. In place of a file: a running collector (``HOST:PORT``, with ``token`` and
 /// ``tls_ca`` as files where it needs them) or the folder of its store, whose tick at or before ``at`` (seconds
-/// since 1970, by default the newest) is read.
+/// since 1970, by default the newest) is read; with ``interval`` the ticks of so many seconds together.
 #[pyfunction]
 #[pyo3(signature = (machine, *counters, interval=None, region=None, node=None, at=None, token=None, tls_ca=None))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]

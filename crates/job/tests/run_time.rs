@@ -329,13 +329,20 @@ fn algorithms_follow_the_nodes_of_each_placement() {
     let (four, five) = (predicted("4.1.4", 4), predicted("5.0.11", 4));
     assert_ne!(four.placements[0].seconds, five.placements[0].seconds);
     // Ranks at random share nodes in another order.
-    assert_eq!(four.placements[1].seconds, five.placements[1].seconds);
+    let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+    assert!(close(
+        four.placements[1].seconds,
+        five.placements[1].seconds
+    ));
     assert!(
         notes(&five).contains("random, seed 1: nodes with"),
         "{five:?}"
     );
     assert!(!notes(&four).contains("Open MPI 5"));
     let (four, five) = (predicted("4.1.4", 1), predicted("5.0.11", 1));
-    assert_eq!(four.placements[0].seconds, five.placements[0].seconds);
+    assert!(close(
+        four.placements[0].seconds,
+        five.placements[0].seconds
+    ));
     assert!(!notes(&five).contains("Open MPI 5"));
 }

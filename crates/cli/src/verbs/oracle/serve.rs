@@ -4,7 +4,7 @@ use crate::args::{self, FabricOption, HttpClients, LiveJobArgs, SourceArgs, TlsF
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_fabric::InputError;
-use hopbyte_job::{Machine, told};
+use hopbyte_job::told;
 use hopbyte_observe::oracle::{LONGEST_LINE, MOST_PAIRS};
 use hopbyte_serve::desk::Desk;
 use hopbyte_serve::door::{Doors, unavailable};

@@ -97,7 +97,7 @@ fn a_flooded_cable_shows_its_queue_and_what_it_carried() {
     assert!(run("ip link set right down"));
     let cut = source.sample().unwrap();
     for end in ["left", "right"] {
-        assert_eq!(value(cut, end, "tx_speed"), Some(0), "{end}");
+        assert_eq!(value(cut, end, "rx_speed"), Some(0), "{end}");
     }
 
     // An interface is removed with its counters; another is added.

@@ -47,6 +47,9 @@ pub struct LinkState {
     pub coverage: Vec<f64>,
 }
 
+/// Links that must tell their rate for one to be usual.
+const MANY: usize = 16;
+
 impl LinkState {
     /// All values unknown.
     pub fn unknown(fabric: &Fabric) -> Self {
@@ -170,14 +173,15 @@ impl LinkState {
     }
 
     /// Rate on which the ends of each link agreed, as a share of what links of this machine usually have of their nominal
-    /// rate: an emulated machine is slower as a whole, and a description may state another rate than the machine has. 0 for
-    /// a link that is down.
+    /// rate: an emulated machine is slower as a whole, and a description may state another rate than the machine has. Few
+    /// links tell nothing usual: theirs are shares of the nominal rate. 0 for a link that is down.
     pub fn agreed_shares(&self, fabric: &Fabric) -> Column {
         let share = |l| Some(self.agreed.get(l)? / fabric.link(l).capacity().0);
         let mut known: Vec<f64> = fabric.link_ids().filter_map(share).collect();
         known.retain(|s| s.is_finite() && *s > 0.0);
         known.sort_by(f64::total_cmp);
-        let usual = known.get(known.len() / 2).copied().unwrap_or(1.0);
+        let median = known.get(known.len() / 2).copied();
+        let usual = median.filter(|_| known.len() >= MANY).unwrap_or(1.0);
         let mut shares = Column::unknown(self.coverage.len());
         for link in fabric.link_ids() {
             let own = share(link).filter(|s| s.is_finite());

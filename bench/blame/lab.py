@@ -146,19 +146,15 @@ class Fault:
         link = draw.choice(sorted({i for _, a, b, _, _ in pairs for i in m.route(a, b) if m.links[i]["hop"]}))
         node = draw.choice(sorted({b for _, _, b, _, _ in pairs}))
         one, back = m.nodes[node], m.reverse[link]
-        router = m.routers[one["router"]]
         host = {one["name"], m.names[one["inject"]], m.names[one["eject"]]}
         self.names = {m.names[link], m.names[back]}
         self.links = {link, back} if self.kind == "cable rate" else {link}
         self.set = lambda share: lab.shape(self.links, share)
-        if self.kind in ("cable rate", "one direction"):
-            pass
-        elif self.kind == "loss":
+        if self.kind == "loss":
             self.share = round(1 - (1 - self.share) / 10, 2)
             self.set = lambda share: lab.loss(link, round(1 - share, 3))
         elif self.kind == "slow router":
-            router = m.routers[m.links[link]["b"]]
-            self.names = {router}
+            self.names = {m.routers[m.links[link]["b"]]}
             end = {"router": m.links[link]["b"]}
             self.links = {i for i, other in enumerate(m.links) if end in (other["from"], other["to"])}
         elif self.kind == "slow node":
@@ -167,7 +163,7 @@ class Fault:
         elif self.kind == "paused host":
             self.names = host
             self.links = {one["eject"]}
-        else:
+        elif self.kind == "starved host":
             self.names = host
             rank = jobs.rank[node]
             self.set = lambda share: jobs.iterations(

@@ -3,6 +3,7 @@
 use crate::column::{Column, Missing};
 use crate::fabric::Fabric;
 use crate::ids::LinkId;
+use crate::paths::Paths;
 use crate::snapshot::{Increase, LinkCounts, Quantity, Side, Totals};
 
 /// Load of every directed link over a window.
@@ -41,10 +42,16 @@ pub struct LinkState {
     pub drops: Column,
     /// Lanes in service at the end of the window.
     pub lanes: Column,
+    /// Rate while the link's queue was not empty, over its capacity: what it can send (0..1).
+    pub served_ratio: Column,
+    /// Seconds over which that was measured.
+    pub served_seconds: Column,
     /// Rate on which the link's ends agreed, in bytes per second, where one of them says so.
     pub agreed: Column,
     /// Share of the source's quantities that were read for the link (0..1).
     pub coverage: Vec<f64>,
+    /// What transports counted on the paths between nodes.
+    pub paths: Paths,
 }
 
 /// Links that must tell their rate for one to be usual.
@@ -70,8 +77,11 @@ impl LinkState {
             errors: Column::unknown(n),
             drops: Column::unknown(n),
             lanes: Column::unknown(n),
+            served_ratio: Column::unknown(n),
+            served_seconds: Column::unknown(n),
             agreed: Column::unknown(n),
             coverage: vec![0.0; n],
+            paths: Paths::new(),
         }
     }
 
@@ -84,6 +94,7 @@ impl LinkState {
         let window = |side, link| increase.window(side, link);
         let mut state = Self::of(fabric, increase, &window);
         state.window_seconds = increase.window_seconds.filter(|&w| w > 0.0);
+        state.paths.clone_from(&increase.paths);
         state
     }
 
@@ -99,7 +110,9 @@ impl LinkState {
     ) -> Self {
         use Quantity as Q;
         let mut state = Self::unknown(fabric);
+        // Not every source of load can time a queue.
         let counters = counts.quantities().filter(|q| !q.is_gauge());
+        let counters = counters.filter(|q| !matches!(q, Q::ServedBytes | Q::ServedNs));
         let mut quantities: Vec<Q> = counters
             .map(|q| match q {
                 Q::SentErrors | Q::Drops | Q::SentDrops => Q::Errors,
@@ -163,6 +176,17 @@ impl LinkState {
             state.drops.put(link, counts.drops(link));
             state.lanes.put(link, read(Q::Lanes));
             state.agreed.put(link, read(Q::Capacity));
+            let seconds = read(Q::ServedNs).map(|ns| ns * 1e-9);
+            let served = read(Q::ServedBytes).and_then(|bytes| {
+                let most = seconds? * capacity.ok_or(Missing::Down)?;
+                Some(bytes / most)
+                    .filter(|r| r.is_finite())
+                    .ok_or(Missing::Uncounted)
+            });
+            state
+                .served_ratio
+                .put(link, either(served, read(Q::ServedRatio)));
+            state.served_seconds.put(link, seconds);
         }
         state
     }

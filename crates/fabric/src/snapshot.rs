@@ -4,6 +4,7 @@
 use crate::column::{Column, Missing};
 use crate::fabric::Fabric;
 use crate::ids::LinkId;
+use crate::paths::Paths;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -42,6 +43,18 @@ pub enum Quantity {
     Drops,
     /// Those that the sender drops.
     SentDrops,
+    /// Bytes sent while the queue of the link was not empty, over times in which this is certain.
+    ServedBytes,
+    /// Nanoseconds of these times, mean over the link's ports.
+    ServedNs,
+    /// Payload that a node's transport sent to a peer. Of a path, not of a link, as are the next ones.
+    PathBytes,
+    /// Its packets, with those that it sent again.
+    PathPackets,
+    /// Packets that it sent again.
+    PathResent,
+    /// Packets that the peer had already: they were not lost, but late.
+    PathDuplicates,
     /// Lanes in service.
     Lanes,
     /// Capacity negotiated by the device, bytes per second.
@@ -54,6 +67,8 @@ pub enum Quantity {
     InputStallRatio,
     /// CREDIT_STALL as printed by the source, 0..1.
     CreditStallRatio,
+    /// Rate while the queue was not empty over the capacity, as printed by the source.
+    ServedRatio,
 }
 
 impl Quantity {
@@ -67,6 +82,7 @@ impl Quantity {
                 | Self::UsedRatio
                 | Self::InputStallRatio
                 | Self::CreditStallRatio
+                | Self::ServedRatio
         )
     }
 
@@ -74,7 +90,15 @@ impl Quantity {
     pub fn is_ratio(self) -> bool {
         matches!(
             self,
-            Self::UsedRatio | Self::InputStallRatio | Self::CreditStallRatio
+            Self::UsedRatio | Self::InputStallRatio | Self::CreditStallRatio | Self::ServedRatio
+        )
+    }
+
+    /// Whether it belongs to a path between two nodes.
+    pub fn is_of_path(self) -> bool {
+        matches!(
+            self,
+            Self::PathBytes | Self::PathPackets | Self::PathResent | Self::PathDuplicates
         )
     }
 
@@ -103,6 +127,13 @@ impl Quantity {
             | Self::CreditStallRatio
             | Self::SentErrors
             | Self::SentDrops
+            | Self::ServedBytes
+            | Self::ServedNs
+            | Self::ServedRatio
+            | Self::PathBytes
+            | Self::PathPackets
+            | Self::PathResent
+            | Self::PathDuplicates
             | Self::QueuedBytes => Side::Departures,
             _ => Side::Arrivals,
         }
@@ -307,6 +338,8 @@ pub struct Increase {
     /// The interval, if known; the maximum if devices have intervals of their own.
     pub window_seconds: Option<f64>,
     windows: BTreeMap<Side, Column>,
+    /// What transports counted on the paths between nodes.
+    pub paths: Paths,
 }
 
 impl Deref for Totals {
@@ -344,6 +377,7 @@ impl Increase {
             counts: LinkCounts::new(fabric, source.into()),
             window_seconds: None,
             windows: BTreeMap::new(),
+            paths: Paths::new(),
         }
     }
 
@@ -398,6 +432,9 @@ impl Increase {
         self.matched += next.matched;
         self.unmatched += next.unmatched;
         self.left_out.extend(&next.counts.left_out);
+        for (&ends, counts) in &next.paths {
+            self.paths.entry(ends).or_default().add(counts);
+        }
     }
 
     fn summed(&self, next: &Self, quantity: Quantity, link: LinkId) -> Result<f64, Missing> {

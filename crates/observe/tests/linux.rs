@@ -75,6 +75,11 @@ fn a_flooded_cable_shows_its_queue_and_what_it_carried() {
     assert!(grew("left", "qdisc_drops") > 0, "100 kB do not fit in 50");
     let waited = grew("left", "qdisc_waited_ns");
     assert!((150_000_000..2_000_000_000).contains(&waited), "{waited}");
+    // What left the full queue, at the rate of the shaper within a frame or two a look.
+    let served = ["qdisc_served_bytes", "qdisc_served_ns"].map(|n| grew("left", n) as f64);
+    assert!((1e8..2e9).contains(&served[1]), "{served:?}");
+    let rate = served[0] / served[1] * 1e9;
+    assert!((100e3..150e3).contains(&rate), "{rate}");
     assert_eq!(grew("left", "tx_bytes"), grew("right", "rx_bytes"));
     assert!(grew("left", "tx_bytes") > 1000);
     let queued = second

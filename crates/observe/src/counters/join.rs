@@ -7,10 +7,11 @@
 use super::delta::increase;
 use super::ends::{Links, Place, is_unlisted, shares, without_nvlink};
 use super::gemini;
+use super::peers;
 use super::reading::{Combine, Counter, Layout, Port, Reading};
 use super::speakers::{Class, Speakers};
 use hopbyte_fabric::{
-    Fabric, Increase, LeftOut, LinkCounts, LinkId, Missing, Quantity, Side, Totals,
+    End, Fabric, Increase, LeftOut, LinkCounts, LinkId, Missing, NodeId, Quantity, Side, Totals,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -32,6 +33,8 @@ pub type PortMap = HashMap<(String, String), LinkId>;
 #[derive(Clone, Debug)]
 pub struct Joint {
     sources: Vec<SourceJoint>,
+    /// The node behind each network interface.
+    pub interfaces: BTreeMap<String, NodeId>,
     /// Ports that are not used.
     pub left_out: LeftOut,
 }
@@ -85,8 +88,10 @@ impl Joint {
         let mut order: Vec<usize> = (0..firsts.len()).collect();
         order.sort_by_key(|&s| &firsts[s].layout.source);
         let mut owners = Owners::new();
+        let mut interfaces = BTreeMap::new();
         for s in order {
             let mut node = Joining {
+                interfaces: &mut interfaces,
                 fabric,
                 map,
                 speakers: &speakers,
@@ -102,7 +107,11 @@ impl Joint {
         for slot in sources.iter_mut().flat_map(|s| &mut s.slots) {
             slot.sharers = sharers[&(slot.quantity, slot.link)];
         }
-        Ok(Self { sources, left_out })
+        Ok(Self {
+            sources,
+            interfaces,
+            left_out,
+        })
     }
 
     /// Stores readings of totals, in the order of the first ones.
@@ -220,8 +229,9 @@ fn settle(
 ) {
     let Some(value) = value else { return };
     match (counts.get(quantity, link), value) {
-        (Some(seen), Ok(lanes)) if quantity == Quantity::Lanes => {
-            counts.set(quantity, link, seen.min(lanes));
+        // Both ends tell the state of a link, which is the worse of them.
+        (Some(seen), Ok(new)) if matches!(quantity, Quantity::Lanes | Quantity::Capacity) => {
+            counts.set(quantity, link, seen.min(new));
         }
         // Two nodes of one router report the same value; the first one counts.
         (Some(_), _) => {}
@@ -270,6 +280,7 @@ struct Joining<'a> {
     map: &'a PortMap,
     speakers: &'a Speakers,
     owners: &'a mut Owners,
+    interfaces: &'a mut BTreeMap<String, NodeId>,
     left_out: &'a mut LeftOut,
 }
 
@@ -282,6 +293,9 @@ impl SourceJoint {
             speeds: vec![(0.0, None); layout.counters.len()],
             ..Self::default()
         };
+        if peers::is_of_paths(layout) {
+            return Ok(joint);
+        }
         let mut slots: BTreeMap<(Quantity, LinkId), Slot> = BTreeMap::new();
         let mut ends: BTreeSet<(Side, LinkId)> = BTreeSet::new();
         let mut doubles = false;
@@ -314,6 +328,10 @@ impl SourceJoint {
                 continue;
             }
             joint.matched += usize::from(counters.iter().any(|i| value(i).is_some()));
+            let sender = links.departures.first().map(|&l| fabric.link(l).from);
+            if let (Port::Named(name), Some(End::Node(n))) = (port, sender) {
+                node.interfaces.insert(name.clone(), n);
+            }
             let class = Class::of(port);
             let joins = class.adds_up() && !node.speakers.is_double(own, port);
             for &i in counters {

@@ -3,7 +3,7 @@
 
 use crate::ObserveError;
 use crate::text::{Line, Text, lossy};
-use hopbyte_fabric::{Fabric, Increase, InputError, LinkId, Missing, Quantity, Side};
+use hopbyte_fabric::{Fabric, Increase, InputError, LinkId, Missing, PathCounts, Quantity, Side};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -98,10 +98,24 @@ struct LinkRow {
     errors: Option<f64>,
     drops: Option<f64>,
     lanes: Option<f64>,
+    agreed_bytes_per_s: Option<f64>,
+    served_ratio: Option<f64>,
+    served_seconds: Option<f64>,
     window_seconds: Option<f64>,
     #[serde(default)]
     missing: BTreeMap<String, Missing>,
+    path: Option<PathRow>,
     summary: Option<Summary>,
+}
+
+/// What a transport counted between two nodes.
+#[derive(Deserialize)]
+struct PathRow {
+    from: String,
+    to: String,
+    sent_bytes: f64,
+    packets: f64,
+    lost: f64,
 }
 
 #[derive(Deserialize)]
@@ -120,6 +134,13 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
         let (line, row) = row?;
         if let Some(summary) = row.summary {
             snapshot.window_seconds = summary.window_seconds.filter(|w| w.is_finite() && *w > 0.0);
+            continue;
+        }
+        if let Some(path) = &row.path {
+            path.read(fabric, &mut snapshot).map_err(|found| {
+                let error = text.error(found, "non-negative values of a path between two nodes");
+                line.map_or(error.clone(), |line| error.at(line.number))
+            })?;
             continue;
         }
         let Some(link) = row.link.as_ref().and_then(|name| names.get(name)) else {
@@ -151,9 +172,31 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
     Ok(vec![snapshot])
 }
 
+impl PathRow {
+    /// Adds it; the error says what was found.
+    fn read(&self, fabric: &Fabric, into: &mut Increase) -> Result<(), String> {
+        let counts = PathCounts {
+            sent_bytes: self.sent_bytes,
+            packets: self.packets,
+            lost: self.lost,
+        };
+        let values = [counts.sent_bytes, counts.packets, counts.lost];
+        if !values.iter().all(|v| v.is_finite() && *v >= 0.0) {
+            return Err(format!("{values:?}"));
+        }
+        let node = |name: &str| fabric.node_named(name);
+        let Some(ends) = node(&self.from).zip(node(&self.to)) else {
+            into.unmatched += 1;
+            return Ok(());
+        };
+        into.paths.entry(ends).or_default().add(&counts);
+        Ok(())
+    }
+}
+
 impl LinkRow {
     /// Field names, their quantities and their values.
-    fn values(&self) -> [(&'static str, Quantity, Option<f64>); 12] {
+    fn values(&self) -> [(&'static str, Quantity, Option<f64>); 15] {
         use Quantity as Q;
         let ns = |seconds: Option<f64>| seconds.map(|s| s * 1e9);
         // Errors of a row include its drops.
@@ -191,6 +234,9 @@ impl LinkRow {
             ("errors", Q::Errors, damaged),
             ("drops", Q::Drops, self.drops),
             ("lanes", Q::Lanes, self.lanes),
+            ("agreed_bytes_per_s", Q::Capacity, self.agreed_bytes_per_s),
+            ("served_ratio", Q::ServedRatio, self.served_ratio),
+            ("served_seconds", Q::ServedNs, ns(self.served_seconds)),
         ]
     }
 }

@@ -33,6 +33,7 @@ pub(crate) mod mads;
 pub(crate) mod names;
 mod nvlink;
 mod openmetrics;
+pub mod peers;
 mod ports;
 pub(crate) mod rates;
 pub mod reading;

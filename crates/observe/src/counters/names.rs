@@ -26,6 +26,8 @@ pub(crate) fn interface<'a>(
         "rx_errors" | "rx_errs" | "rx_dropped" | "rx_drop" | "tx_errors" | "tx_errs"
         | "tx_dropped" | "tx_drop" | "qdisc_drops" => Q::Errors,
         "qdisc_waited_ns" => Q::CreditStallNs,
+        "qdisc_served_bytes" => Q::ServedBytes,
+        "qdisc_served_ns" => Q::ServedNs,
         "qdisc_backlog" => Q::QueuedBytes,
         "qdisc_overlimits" | "bql_stalls" => Q::CreditStallCount,
         "tx_speed" | "rx_speed" | "qdisc_rate" => Q::Capacity,
@@ -39,6 +41,9 @@ pub(crate) fn interface<'a>(
     let counter = layout.counter(port, name, quantity, factor);
     if name.starts_with("tx_") || name.starts_with("qdisc_") {
         counter.side = Side::Departures;
+    }
+    if name == "qdisc_served_ns" {
+        counter.combine = Combine::Mean;
     }
     if matches!(name, "qdisc_drops" | "qdisc_overlimits") {
         counter.behaviour = Behaviour::bits(32);

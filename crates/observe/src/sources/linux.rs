@@ -3,7 +3,9 @@
 //!
 //! The backlog of an interface's root discipline is the queue in front of the link. The time for which it is not empty,
 //! sampled at every [`Sample::glance`], is the equivalent of a credit stall; its `overlimits` (packets that had to wait
-//! for tokens) and the stalls of byte queue limits, if their threshold is set, are counts of it.
+//! for tokens) and the stalls of byte queue limits, if their threshold is set, are counts of it. Between two looks of which
+//! the first found more bytes in the queue than could leave it until the second, it was never empty: the link sent as
+//! fast as it can.
 
 use super::files::{Kept, names, once};
 use super::netlink::{self, Changes, Netlink, attribute, string, u32_at, u64_at};
@@ -33,11 +35,13 @@ const STATISTICS: [&str; 8] = [
     "tx_dropped",
 ];
 /// Counters of a root queueing discipline.
-const QUEUE: [&str; 4] = [
+const QUEUE: [&str; 6] = [
     "qdisc_backlog",
     "qdisc_drops",
     "qdisc_overlimits",
     "qdisc_waited_ns",
+    "qdisc_served_bytes",
+    "qdisc_served_ns",
 ];
 /// Samples between readings of a link's speed, which query the driver. A new negotiation takes the link down, which
 /// the kernel reports; a speed set in the driver is not reported.
@@ -48,6 +52,11 @@ const LOOPBACK: u16 = 772;
 const LOWER_UP: u32 = 1 << 16;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
+
+/// Bytes on the wire around a frame of the kernel: preamble, check sequence, gap.
+const AROUND: u64 = 24;
+/// Bytes of two frames: one on its way at either look.
+const FRAMES: f64 = 3028.0;
 
 /// Kinds of disciplines that hold packets back although the link is free.
 const PACING: [&str; 5] = ["fq", "etf", "netem", "taprio", "plug"];
@@ -170,17 +179,49 @@ pub(super) struct Linux {
     /// Virtual interfaces at the time of the last listing.
     left_out: LeftOut,
     turn: u32,
-    /// Time for which the queue of each interface was not empty, by index.
-    waited_ns: HashMap<u32, u64>,
+    /// What looks at the queue of each interface found, by index.
+    seen: HashMap<u32, Seen>,
     /// Time of the last look at the queues.
     glanced: Option<Instant>,
+}
+
+/// What looks at a queue found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Time for which it was not empty.
+    waited_ns: u64,
+    /// Bytes that left it, and the time, between looks between which it was not empty.
+    served: [u64; 2],
+    /// Bytes in it, and bytes that had left it, at the last look.
+    last: Option<[u64; 2]>,
+}
+
+impl Seen {
+    /// Adds a look, `since` nanoseconds after the last one, at the queue of a link of a rate in bytes per second.
+    fn look(&mut self, queue: &Queue, rate: Option<u64>, since: u64) {
+        let backlog = queue.values[0];
+        self.waited_ns += if backlog > 0 { since } else { 0 };
+        let before = std::mem::replace(&mut self.last, queue.left.map(|left| [backlog, left]));
+        let (Some([first, before]), Some([_, after]), Some(rate)) = (before, self.last, rate)
+        else {
+            return;
+        };
+        // At most that much can have left it. What has left it does not choose the times that count.
+        let most = rate as f64 * since as f64 * 1e-9 + FRAMES;
+        if let Some(bytes) = after.checked_sub(before).filter(|_| first as f64 >= most) {
+            self.served[0] += bytes;
+            self.served[1] += since;
+        }
+    }
 }
 
 /// Statistics of a queueing discipline.
 struct Queue {
     index: u32,
-    /// In the order of [`QUEUE`], without the time.
+    /// In the order of [`QUEUE`], without what looks find.
     values: [u64; 3],
+    /// Bytes on the wire that have left it.
+    left: Option<u64>,
     /// Rate of a shaper, bytes per second.
     rate: Option<u64>,
     /// Whether it, or a discipline below it, holds packets back although the link is free.
@@ -201,7 +242,7 @@ impl Linux {
             interfaces: Vec::new(),
             left_out: LeftOut::default(),
             turn: 0,
-            waited_ns: HashMap::new(),
+            seen: HashMap::new(),
             glanced: None,
         })
     }
@@ -252,14 +293,16 @@ impl Linux {
         Ok(queues)
     }
 
-    /// Counts the time since the last look for every queue that is not empty.
-    fn wait(&mut self, queues: &[Queue]) {
+    /// Adds a look to what is known of every queue.
+    fn look(&mut self, queues: &[Queue]) {
         let now = Instant::now();
         let before = self.glanced.replace(now);
         let since = before.map_or(0, |t| (now - t).as_nanos() as u64);
         for queue in queues {
-            let waited = self.waited_ns.entry(queue.index).or_default();
-            *waited += if queue.values[0] > 0 { since } else { 0 };
+            let own = self.interfaces.iter().find(|i| i.index == queue.index);
+            let rate = queue.rate.or(own.and_then(|i| i.bytes_per_s));
+            let seen = self.seen.entry(queue.index).or_default();
+            seen.look(queue, rate, since);
         }
     }
 
@@ -308,14 +351,15 @@ impl Linux {
 
     fn read_queues(&mut self, reading: &mut Reading) -> io::Result<()> {
         let queues = self.queues()?;
-        self.wait(&queues);
+        self.look(&queues);
         for own in self.interfaces.iter().filter(|i| i.queued) {
             let Some(queue) = queues.iter().find(|q| q.index == own.index) else {
                 continue;
             };
-            let waited = self.waited_ns.get(&own.index).filter(|_| !queue.paces);
-            let waited = waited.copied();
-            let values = queue.values.into_iter().map(Some).chain([waited]);
+            let seen = self.seen.get(&own.index).filter(|_| !queue.paces);
+            let seen = seen.map(|s| [s.waited_ns, s.served[0], s.served[1]]);
+            let looks = (0..3).map(|i| seen.map(|s| s[i]));
+            let values = queue.values.into_iter().map(Some).chain(looks);
             for (i, value) in values.enumerate() {
                 reading.set(own.first + STATISTICS.len() + i, value);
             }
@@ -343,7 +387,7 @@ impl Sample for Linux {
     fn glance(&mut self) -> bool {
         let queued = self.interfaces.iter().any(|i| i.queued);
         if queued && let Ok(queues) = self.queues() {
-            self.wait(&queues);
+            self.look(&queues);
         }
         queued
     }
@@ -445,7 +489,15 @@ impl Queue {
         let attributes = message.get(20..)?;
         let kind = string(attribute(attributes, 1)?);
         // struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits.
-        let stats = attribute(attributes, 7).and_then(|stats| attribute(stats, 3))?;
+        let all = attribute(attributes, 7)?;
+        let stats = attribute(all, 3)?;
+        // struct gnet_stats_basic: bytes, packets.
+        let left = attribute(all, 1).and_then(|basic| {
+            let packets = u64::from(u32_at(basic, 8)?);
+            // A shaper counts frames as the kernel does.
+            let around = if kind == "tbf" { 0 } else { AROUND };
+            Some(u64_at(basic, 0)? + packets * around)
+        });
         let number = |i: usize| u32_at(stats, 4 * i).map(u64::from);
         let options = attribute(attributes, 2).filter(|_| kind == "tbf");
         let rate = options.and_then(|options| {
@@ -457,6 +509,7 @@ impl Queue {
         (kind != "noqueue").then_some(Self {
             index: u32_at(message, 4)?,
             values: [number(1)?, number(2)?, number(4)?],
+            left,
             rate,
             paces: false,
         })

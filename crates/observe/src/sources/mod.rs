@@ -16,6 +16,7 @@ mod mads;
 mod netlink;
 mod places;
 mod source;
+mod tcp;
 mod text;
 mod tree;
 
@@ -38,6 +39,11 @@ pub fn open(places: &Places) -> Vec<Result<Source, ObserveError>> {
     sources.extend(linux::open(places));
     if let Some(wide) = places.fabric_wide {
         sources.push(mads::open(places, wide));
+    }
+    // Beside an adapter of a fabric, connections are those of another network.
+    let plain = |s: &Result<Source, _>| s.as_ref().is_ok_and(|s| s.layout().source == "linux");
+    if sources.iter().all(plain) {
+        sources.extend(tcp::open(places).map(Ok));
     }
     sources
 }

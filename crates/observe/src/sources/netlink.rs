@@ -4,9 +4,9 @@
 //! notifications of changed links or disciplines (`linux/rtnetlink.h`, `linux/if_link.h`, `linux/pkt_sched.h`).
 
 use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -23,6 +23,11 @@ pub(super) const NEW_QDISC: u16 = 36;
 pub(super) const GET_STATS: u16 = 94;
 /// Statistics of an interface.
 pub(super) const NEW_STATS: u16 = 92;
+/// Request for the addresses of all interfaces, and an address.
+pub(super) const GET_ADDRESS: u16 = 22;
+pub(super) const NEW_ADDRESS: u16 = 20;
+/// Request for sockets of a family, and a socket (`linux/sock_diag.h`).
+pub(super) const SOCKETS: u16 = 20;
 
 /// An interface, or a queueing discipline, was removed.
 const DEL_LINK: u16 = 17;
@@ -51,10 +56,10 @@ pub(super) struct Netlink {
     buffer: Vec<u8>,
 }
 
-fn socket(more: SocketFlags) -> io::Result<OwnedFd> {
+/// `None` for a protocol is `NETLINK_ROUTE`, number 0.
+fn socket(more: SocketFlags, protocol: Option<Protocol>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | more;
-    // NETLINK_ROUTE is number 0.
-    let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
     Ok(socket)
 }
 
@@ -67,7 +72,7 @@ pub(super) struct Changes {
 impl Changes {
     /// Subscribes; needs no privileges.
     pub(super) fn open() -> io::Result<Self> {
-        let socket = socket(SocketFlags::NONBLOCK)?;
+        let socket = socket(SocketFlags::NONBLOCK, None)?;
         net::bind(&socket, &SocketAddrNetlink::new(0, CHANGES))?;
         Ok(Self { socket })
     }
@@ -95,7 +100,16 @@ impl Changes {
 impl Netlink {
     /// Opens it; needs no privileges.
     pub(super) fn open() -> io::Result<Self> {
-        let socket = socket(SocketFlags::empty())?;
+        Self::of(None)
+    }
+
+    /// Opens the table of sockets; needs no privileges.
+    pub(super) fn of_sockets() -> io::Result<Self> {
+        Self::of(Some(netlink::SOCK_DIAG))
+    }
+
+    fn of(protocol: Option<Protocol>) -> io::Result<Self> {
+        let socket = socket(SocketFlags::empty(), protocol)?;
         set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(1)))?;
         Ok(Self {
             socket,

@@ -8,16 +8,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Mean time between two looks at queues: a window of ten seconds has two hundred.
+/// Mean time between two pairs of looks at queues: a window of ten seconds has two hundred.
 pub const GLANCE: Duration = Duration::from_millis(50);
+/// Pairs are this many times closer than they follow each other: what left a queue meanwhile was in it at the first look.
+const PAIR: u32 = 16;
 
-/// Time to the next look. It varies, so that iterations of an application are not met at the same moment each time.
+/// Time to the next look. It varies, so that iterations of an application are not met at the same moment each time; about
+/// every second one is the other of a pair.
 pub fn next_glance() -> Duration {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH);
     let ns = clock.unwrap_or_default().subsec_nanos();
     // Fibonacci hashing: its top bits are spread evenly.
-    let share = f64::from(ns.wrapping_mul(0x9E37_79B9)) / f64::from(u32::MAX);
-    GLANCE.mul_f64(0.5 + share)
+    let share = 2.0 * f64::from(ns.wrapping_mul(0x9E37_79B9)) / f64::from(u32::MAX);
+    match share < 1.0 {
+        true => GLANCE / PAIR,
+        false => GLANCE.mul_f64(share - 0.5),
+    }
 }
 
 /// Counters that are read together.

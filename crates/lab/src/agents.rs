@@ -1,7 +1,7 @@
 //! Agents on every router and node of a lab. Each reads the interfaces of its namespace. Reports use a separate
 //! network, like a cluster's management network, so that monitoring adds no load to the links.
 
-use super::counters::{self, LINUX, Load, Space};
+use super::counters::{self, Space};
 use super::{Lab, plan::Naming};
 use crate::error::{Context, LabError, Result, refuse};
 use hopbyte_collect::agent::{Agent, Setup as AgentSetup, Target};
@@ -9,7 +9,7 @@ use hopbyte_collect::gather::Rules;
 use hopbyte_collect::server::{Server, Setup};
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::wire::Token;
-use hopbyte_fabric::{Fabric, LinkId};
+use hopbyte_fabric::{Fabric, Increase};
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -58,10 +58,11 @@ impl Agents {
                 period_ns: period.as_nanos() as u64,
                 keep: KEEP,
             };
-            let source = counters::source(&place, &name, ports.remove(&place).unwrap_or_default())?;
+            let names = ports.remove(&place).unwrap_or_default();
+            let sources = counters::sources(&place, &name, names)?;
             let stop = agents.stop.clone();
             let work = move || {
-                let mut agent = Agent::new(setup, vec![source]);
+                let mut agent = Agent::new(setup, sources);
                 agent.run(|_| {}, |_, _| !stop.load(Ordering::Relaxed))
             };
             let thread = std::thread::Builder::new().spawn(work);
@@ -91,7 +92,7 @@ impl Drop for Agents {
 }
 
 /// The fabric's name of every router and node, of places of a host the host's, and its namespace.
-fn places(naming: &Naming, fabric: &Fabric) -> Vec<(String, String)> {
+pub(super) fn places(naming: &Naming, fabric: &Fabric) -> Vec<(String, String)> {
     let routers = fabric.router_ids().take(fabric.network_routers());
     let routers = routers.map(|r| (fabric.router(r).name.clone(), naming.router(r)));
     let homes = naming.seats.homes().iter().map(|home| {
@@ -103,8 +104,8 @@ fn places(naming: &Naming, fabric: &Fabric) -> Vec<(String, String)> {
     routers.chain(homes).collect()
 }
 
-/// Load of each link in a window, as agents of all routers and nodes reported it to a collector.
-pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
+/// The increase of all links over at least a window, as agents of all routers and nodes reported it to a collector.
+pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<Increase> {
     let places: HashMap<String, String> = places(&lab.naming(fabric), fabric).into_iter().collect();
     let setup = Setup {
         listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
@@ -130,7 +131,7 @@ pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<Lin
         stop.store(true, Ordering::Relaxed);
         let ended = collector.join();
         ended.map_err(|_| LabError::Refused("the collector broke down".into()))??;
-        Ok(counters::by_link(lab, fabric, spaces?.values()))
+        counters::increase(lab, fabric, spaces?.values())
     })
 }
 
@@ -146,25 +147,17 @@ fn gather(
     let agents = Agents::start(lab, fabric, &to, None, PERIOD)?;
     let mut stream = Stream::connect(address, None, None)?;
     let mut spaces: HashMap<String, Space> = HashMap::new();
-    let mut taken = Ok(());
     let end = Instant::now() + window + PATIENCE;
     loop {
         stream.next(|cluster, id, _| {
             let Some(node) = cluster.node(id) else { return };
             let place = places.get(&*node.name);
-            let reading = node.readings(&cluster.shapes);
-            let reading = reading.into_iter().find(|r| r.layout.source == LINUX);
-            let (Some(place), Some(reading)) = (place, reading) else {
-                return;
-            };
-            let space = spaces
-                .entry(place.clone())
-                .or_insert_with(|| Space::new(place.clone(), &reading.layout));
-            if let Err(error) = space.take(&reading) {
-                taken = Err(error);
+            let Some(place) = place else { return };
+            let space = spaces.entry(place.clone()).or_default();
+            for reading in node.readings(&cluster.shapes) {
+                space.take(&reading);
             }
         })?;
-        std::mem::replace(&mut taken, Ok(()))?;
         let all = spaces.len() == places.len();
         if all && spaces.values().all(|s| s.seconds() >= window.as_secs_f64()) {
             return Ok(spaces);

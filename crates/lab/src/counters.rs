@@ -1,21 +1,18 @@
-//! Counters of a lab's links from the kernel: the same source that an agent reads on a host, in every
+//! Counters of a lab's links from the kernel: the same sources that an agent reads on a host, in every
 //! namespace.
 
 use super::Lab;
+use super::agents::places;
 use super::space;
-use super::system;
 use crate::error::{Result, refuse};
-use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity};
+use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity, Side};
 use hopbyte_job::links::lines;
-use hopbyte_observe::counters::delta::{Behaviour, Moment, increase};
-use hopbyte_observe::counters::reading::{Counter, Layout, Port, Reading};
+use hopbyte_observe::counters::join::{Joint, PortMap};
+use hopbyte_observe::counters::peers;
+use hopbyte_observe::counters::reading::Reading;
 use hopbyte_observe::sources::{Places, Source, next_glance, open};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-
-/// Samples of all queues per [`GLANCE`]; a sample takes a few milliseconds.
-const OFTEN: u32 = 2;
 
 /// Load of one direction of a link in its window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,214 +25,171 @@ pub struct Load {
     pub packets: u64,
     /// Frames dropped at the shaped queue.
     pub drops: u64,
-    /// Bytes in the queue at the end.
-    pub queued: u64,
-    /// Share of the samples in which frames waited for the shaper: the counterpart of a credit stall.
+    /// Share of the window in which frames waited for the shaper: the counterpart of a credit stall.
     pub waiting: f64,
 }
 
 impl Load {
+    /// The load of a link; `None` if it was not read.
+    pub fn of(increase: &Increase, link: LinkId) -> Option<Self> {
+        let get = |quantity| increase.get(quantity, link);
+        let seconds = increase.window(Side::Departures, link)?;
+        Some(Self {
+            seconds,
+            bytes: get(Quantity::SentBytes)? as u64,
+            packets: get(Quantity::SentPackets)? as u64,
+            drops: get(Quantity::SentDrops).unwrap_or(0.0) as u64,
+            waiting: get(Quantity::CreditStallNs)? / 1e9 / seconds,
+        })
+    }
+
     /// Share of a rate in bits per second.
     pub fn used(&self, rate: u64) -> f64 {
         self.bytes as f64 * 8.0 / (rate as f64 * self.seconds)
     }
 }
 
-/// Counters of one interface: sent bytes and frames, drops at its queue, bytes queued.
-type Values = [u64; 4];
-const NAMES: [&str; 4] = ["tx_bytes", "tx_packets", "qdisc_drops", "qdisc_backlog"];
-/// The agent's name for the source that reads interfaces.
-pub(super) const LINUX: &str = "linux";
-
-/// A monitored interface.
-struct Interface {
-    name: String,
-    /// Column indices of the counters.
-    counters: [usize; 4],
-    first: Values,
-    last: Values,
-    waiting: u32,
-}
-
-/// The interfaces of a namespace with their readings.
+/// The first and the last reading of each source of a namespace.
+#[derive(Default)]
 pub(super) struct Space {
-    place: String,
-    layout: Arc<Layout>,
-    interfaces: Vec<Interface>,
-    first: Moment,
-    last: Moment,
-    samples: u32,
+    readings: BTreeMap<String, (Reading, Reading)>,
 }
 
-/// Samples all links for at least a window.
-pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<HashMap<LinkId, Load>> {
-    let places = system::places_of(&lab.name)?;
-    let ports = lab.ports(fabric);
-    let open = |place: String| {
-        let names = ports.get(&place).cloned().unwrap_or_default();
-        let source = source(&place, &place, names)?;
-        let space = Space::new(place, source.layout());
-        Ok((source, space))
+/// The increase of all links over at least a window, in the lab's own bytes.
+pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<Increase> {
+    let mut ports = lab.ports(fabric);
+    let open = |(name, place): (String, String)| {
+        let names = ports.remove(&place).unwrap_or_default();
+        Ok((sources(&place, &name, names)?, Space::default()))
     };
-    let mut watched = places
-        .into_iter()
-        .map(open)
-        .collect::<Result<Vec<(Source, Space)>>>()?;
+    let places = places(&lab.naming(fabric), fabric).into_iter();
+    let mut watched = places.map(open).collect::<Result<Vec<_>>>()?;
+    let mut read = |glance: bool| -> Result<()> {
+        for (sources, space) in &mut watched {
+            for source in sources {
+                if glance {
+                    source.glance();
+                } else {
+                    space.take(source.sample()?);
+                }
+            }
+        }
+        Ok(())
+    };
+    read(false)?;
     let start = Instant::now();
     loop {
-        let looked = Instant::now();
-        for (source, space) in &mut watched {
-            space.take(source.sample()?)?;
-        }
-        if start.elapsed() >= window {
+        let left = window.saturating_sub(start.elapsed());
+        let next = next_glance();
+        if left <= next {
+            std::thread::sleep(left);
             break;
         }
-        std::thread::sleep((next_glance() / OFTEN).saturating_sub(looked.elapsed()));
+        std::thread::sleep(next);
+        read(true)?;
     }
-    Ok(by_link(lab, fabric, watched.iter().map(|(_, space)| space)))
+    read(false)?;
+    increase(lab, fabric, watched.iter().map(|(_, space)| space))
 }
 
-/// The interfaces of a namespace as an agent there reads them, under the names of the node and of its ports.
-pub(super) fn source(place: &str, name: &str, ports: BTreeMap<String, String>) -> Result<Source> {
+/// The sources of a namespace as an agent there reads them, under the names of the node and of its ports.
+pub(super) fn sources(
+    place: &str,
+    name: &str,
+    ports: BTreeMap<String, String>,
+) -> Result<Vec<Source>> {
     let places = Places {
         names: ports,
         ..Places::here(name)
     };
     let sources = space::inside(place, || open(&places))?;
-    let linux = sources
-        .into_iter()
-        .flatten()
-        .find(|s| s.layout().source == LINUX);
-    let Some(source) = linux else {
+    let sources: Vec<Source> = sources.into_iter().flatten().collect();
+    // Readers of files see the host's, whose adapters are not the lab's.
+    let of_place = ["linux", peers::SOURCE];
+    let sources = sources.into_iter();
+    let sources = sources.filter(|s| of_place.contains(&s.layout().source.as_str()));
+    let sources: Vec<Source> = sources.collect();
+    if !sources.iter().any(|s| !s.layout().counters.is_empty()) {
         refuse!("{place} has no interfaces: was the lab taken down meanwhile?");
-    };
-    Ok(source)
+    }
+    Ok(sources)
 }
 
-/// Readings of namespaces as loads of the links that begin there.
-pub(super) fn by_link<'a>(
+/// What grew in namespaces, in the lab's own bytes.
+pub(super) fn increase<'a>(
     lab: &Lab,
     fabric: &Fabric,
     spaces: impl Iterator<Item = &'a Space>,
-) -> HashMap<LinkId, Load> {
-    let naming = lab.naming(fabric);
-    let mut loads: HashMap<(&str, &str), Load> = HashMap::new();
+) -> Result<Increase> {
+    let mut increase = Increase::new(fabric, format!("lab {}", lab.name));
+    let mut all = Vec::new();
     for space in spaces {
-        for interface in &space.interfaces {
-            let key = (space.place.as_str(), interface.name.as_str());
-            loads.extend(space.load(interface).map(|load| (key, load)));
-        }
+        let readings: Vec<(Reading, &Reading)> = space.readings.values().map(laid_out).collect();
+        let firsts: Vec<&Reading> = readings.iter().map(|(first, _)| first).collect();
+        let joint = Joint::new(fabric, &firsts, &PortMap::new());
+        let Ok(joint) = joint.map_err(|e| (e.found, e.expected)) else {
+            refuse!(
+                "lab '{}': its readings are not those of its machine",
+                lab.name
+            );
+        };
+        let pairs: Vec<_> = readings.iter().map(|(a, b)| Some((a, *b))).collect();
+        joint.file_increase(&pairs, &mut increase);
+        all.push((joint, readings));
     }
-    let of = |link| {
-        let (place, _) = naming.sending_end(fabric, link)?;
-        let port = fabric.link_name(link);
-        Some((link, *loads.get(&(place.as_str(), port.as_str()))?))
-    };
-    fabric.link_ids().filter_map(of).collect()
+    let of_paths = all.iter().flat_map(|(joint, readings)| {
+        let tcp = readings
+            .iter()
+            .filter(|(_, b)| peers::is_of_paths(&b.layout));
+        tcp.map(move |(first, last)| (joint, first, *last))
+    });
+    peers::file(of_paths, &mut increase);
+    Ok(increase)
+}
+
+/// Both readings with the counters of the last: peers come and go.
+fn laid_out((first, last): &(Reading, Reading)) -> (Reading, &Reading) {
+    (first.laid_out(&last.layout), last)
 }
 
 impl Space {
-    /// A namespace without a reading.
-    pub(super) fn new(place: String, layout: &Arc<Layout>) -> Self {
-        let position = |port: &Port, name: &str| {
-            let is = |c: &Counter| c.name == name && layout.ports[usize::from(c.port)] == *port;
-            layout.counters.iter().position(is)
-        };
-        let interface = |port: &Port| {
-            let found = NAMES.map(|n| position(port, n));
-            let [Some(bytes), Some(packets), Some(drops), Some(backlog)] = found else {
-                return None;
-            };
-            Some(Interface {
-                name: port.to_string(),
-                counters: [bytes, packets, drops, backlog],
-                first: Values::default(),
-                last: Values::default(),
-                waiting: 0,
-            })
-        };
-        Self {
-            interfaces: layout.ports.iter().filter_map(interface).collect(),
-            layout: layout.clone(),
-            place,
-            first: Moment::default(),
-            last: Moment::default(),
-            samples: 0,
-        }
-    }
-
-    /// Takes a reading; an incomplete one is left out.
-    pub(super) fn take(&mut self, reading: &Reading) -> Result<()> {
-        if !Arc::ptr_eq(&reading.layout, &self.layout) && reading.layout != self.layout {
-            refuse!(
-                "interfaces of {} changed during the measurement",
-                self.place
-            );
-        }
-        let mut counters = self.interfaces.iter().flat_map(|i| i.counters);
-        if counters.any(|c| reading.get(c).is_none()) {
-            return Ok(());
-        }
-        self.last = reading.moment;
-        if self.samples == 0 {
-            self.first = self.last;
-        }
-        for interface in &mut self.interfaces {
-            let values = interface.counters.map(|c| reading.get(c).unwrap_or(0));
-            if self.samples == 0 {
-                interface.first = values;
+    /// Takes a reading.
+    pub(super) fn take(&mut self, reading: &Reading) {
+        let source = &reading.layout.source;
+        match self.readings.get_mut(source) {
+            Some((_, last)) => last.clone_from(reading),
+            None => {
+                let both = (reading.clone(), reading.clone());
+                self.readings.insert(source.clone(), both);
             }
-            interface.last = values;
-            interface.waiting += u32::from(values[3] > 0);
         }
-        self.samples += 1;
-        Ok(())
     }
 
     /// Seconds between the first and the last reading.
     pub(super) fn seconds(&self) -> f64 {
-        let seconds = self.first.seconds_to(self.last);
-        seconds.ok().flatten().unwrap_or(0.0)
-    }
-
-    /// `None` if a counter was reset meanwhile.
-    fn load(&self, interface: &Interface) -> Option<Load> {
-        let seconds = self.seconds();
-        let counted = |i: usize| {
-            let (first, last) = (interface.first[i], interface.last[i]);
-            increase(Behaviour::PLAIN, first, last, Some(seconds)).ok()
-        };
-        Some(Load {
-            seconds,
-            bytes: counted(0)?,
-            packets: counted(1)?,
-            drops: counted(2)?,
-            queued: interface.last[3],
-            waiting: f64::from(interface.waiting) / f64::from(self.samples.max(1)),
-        })
+        let seconds = (self.readings.values()).map(|(a, b)| a.moment.seconds_to(b.moment));
+        let known = seconds.map(|s| s.ok().flatten().unwrap_or(0.0));
+        known.fold(0.0, f64::max)
     }
 }
 
-/// The lines of `hopbyte links --json`, for a window of `seconds`. Bytes are scaled to the machine's
-/// real capacity, so that ratios are those of the lab.
-pub fn load_lines(
-    lab: &Lab,
-    fabric: &Fabric,
-    seconds: f64,
-    loads: &HashMap<LinkId, Load>,
-) -> Result<String> {
-    let mut increase = Increase::new(fabric, format!("lab {}", lab.name));
-    increase.window_seconds = Some(seconds);
-    increase.matched = loads.len();
-    for (&link, load) in loads {
-        let part = seconds / load.seconds;
-        let bytes = load.bytes as f64 * 8.0 / lab.scale_bits_per_byte * part;
-        increase.set(Quantity::ReceivedBytes, link, bytes.round());
-        increase.set(Quantity::ReceivedPackets, link, load.packets as f64);
-        let waited = load.waiting * seconds * 1e9;
-        increase.set(Quantity::CreditStallNs, link, waited);
-        increase.set(Quantity::QueuedBytes, link, load.queued as f64);
-        increase.set(Quantity::SentDrops, link, load.drops as f64);
+/// The lines of `hopbyte links --json`. Bytes are scaled to the machine's real capacity, so that ratios are those of the
+/// lab.
+pub fn load_lines(lab: &Lab, fabric: &Fabric, increase: &Increase) -> Result<String> {
+    let mut scaled = increase.clone();
+    let factor = 8.0 / lab.scale_bits_per_byte;
+    for link in fabric.link_ids() {
+        for quantity in [
+            Quantity::ReceivedBytes,
+            Quantity::SentBytes,
+            Quantity::ServedBytes,
+            Quantity::QueuedBytes,
+            Quantity::Capacity,
+        ] {
+            if let Some(value) = increase.get(quantity, link) {
+                scaled.set(quantity, link, (value * factor).round());
+            }
+        }
     }
-    Ok(lines(fabric, &increase)?)
+    Ok(lines(fabric, &scaled)?)
 }

@@ -6,7 +6,7 @@ use crate::agents;
 use crate::counters::{Load, load_lines};
 use crate::error::{LabError, Result};
 use hopbyte_apply::write_atomic;
-use hopbyte_fabric::{Exchange, LinkId, Placement};
+use hopbyte_fabric::{Exchange, LinkId, Placement, Quantity};
 use hopbyte_job::Machine;
 use std::collections::HashMap;
 use std::path::Path;
@@ -58,7 +58,9 @@ pub fn read(
     others: &Path,
 ) -> Result<HashMap<LinkId, Read>> {
     let (fabric, lab, naming) = (place.fabric, place.lab, place.lab.naming(place.fabric));
-    let loads = agents::watch(lab, fabric, window)?;
+    let increase = agents::watch(lab, fabric, window)?;
+    let load = |link| Some((link, Load::of(&increase, link)?));
+    let loads: HashMap<LinkId, Load> = fabric.link_ids().filter_map(load).collect();
     let of = |link: &LinkId| own.get(link).copied().unwrap_or(0.0);
     let (mut injected, mut once) = (0.0, 0.0);
     for &node in &place.nodes {
@@ -80,17 +82,14 @@ pub fn read(
             (link, read)
         })
         .collect();
-    let not_mine = |(&link, read): (&LinkId, &Read)| {
+    let mut not_mine = increase.clone();
+    for (&link, read) in &reads {
         let bytes = (read.others + HEADROOM * read.rate as f64 / 8.0) * read.load.seconds;
-        let load = Load {
-            bytes: bytes.round() as u64,
-            ..read.load
-        };
-        (link, load)
-    };
-    let not_mine = reads.iter().map(not_mine).collect();
-    let seconds = window.as_secs_f64();
-    write_atomic(all, &load_lines(lab, fabric, seconds, &loads)?)?;
-    write_atomic(others, &load_lines(lab, fabric, seconds, &not_mine)?)?;
+        for quantity in [Quantity::ReceivedBytes, Quantity::SentBytes] {
+            not_mine.set(quantity, link, bytes.round());
+        }
+    }
+    write_atomic(all, &load_lines(lab, fabric, &increase)?)?;
+    write_atomic(others, &load_lines(lab, fabric, &not_mine)?)?;
     Ok(reads)
 }

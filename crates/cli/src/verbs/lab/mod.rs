@@ -7,7 +7,7 @@ use crate::args::FabricArgs;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use hopbyte_lab::counters::{self, load_lines};
+use hopbyte_lab::counters::{self, Load, load_lines};
 use hopbyte_lab::{Lab, disturb, labs, plan, share, system};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -266,11 +266,12 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
     let fabric = lab.machine()?.fabric;
-    let loads = counters::watch(&lab, &fabric, Duration::from_secs_f64(args.interval))?;
+    let increase = counters::watch(&lab, &fabric, Duration::from_secs_f64(args.interval))?;
     let naming = lab.naming(&fabric);
-    let mut rows: Vec<LabLinkRow> = loads
-        .iter()
-        .map(|(&link, load)| LabLinkRow {
+    let mut rows: Vec<LabLinkRow> = fabric
+        .link_ids()
+        .filter_map(|link| Some((link, Load::of(&increase, link)?)))
+        .map(|(link, load)| LabLinkRow {
             schema: "hopbyte.lab.counters/1",
             link: fabric.link_name(link),
             sent_bytes: load.bytes,
@@ -287,7 +288,7 @@ fn show_counters(args: &Counters, out: &mut Output) -> Result<Answer> {
             .then_with(|| a.link.cmp(&b.link))
     });
     if let Some(path) = &args.output {
-        let lines = load_lines(&lab, &fabric, args.interval, &loads)?;
+        let lines = load_lines(&lab, &fabric, &increase)?;
         hopbyte_apply::write_atomic(path, &lines)?;
     }
     if out.json {

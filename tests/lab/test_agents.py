@@ -131,3 +131,50 @@ def test_a_cut_and_a_slow_cable_are_seen_behind_the_collector(lab, started, tmp_
     done = subprocess.run(watched, check=False, capture_output=True, text=True, timeout=120)
     faults = [json.loads(line) for line in done.stdout.splitlines() if "hopbyte.fault/1" in line]
     assert {(f["fault"], f["link"]) for f in faults} == {("down", "r0-0-0 Y+"), ("down", "r0-1-0 Y-")}, done.stdout
+
+
+def test_lost_packets_are_seen_behind_the_collector(lab, started, tmp_path):
+    """No counter of a link tells of them; TCP's do. Eight ranks send each other 4 kB every 100 ms."""
+    one = lab(MACHINE, "--rate", "20mbit")
+    shown = subprocess.run(
+        [one.binary, "--quiet", "fabric", "convert", MACHINE, "--to", "json"], check=True, capture_output=True
+    )
+    links = json.loads(shown.stdout)["links"]
+    jobs = tmp_path / "jobs"
+    subprocess.run(["gcc", "-std=gnu11", "-O2", "-o", jobs, ROOT / "bench/blame/jobs.c"], check=True)
+    lines = ["8 1"]
+    for n in range(8):
+        partners = [f"{to}:4000" for to in range(8) if to != n]
+        lines.append(f"{one.name}-n{n} 10.77.0.{n + 1} 0 {len(partners)} " + " ".join(partners))
+    ranks = subprocess.Popen(
+        [jobs], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
+    )
+    assert ranks.stdin
+    try:
+        ranks.stdin.write("\n".join([*lines, "100", "?"]) + "\n")
+        ranks.stdin.flush()
+        store = tmp_path / "store"
+        collector = started(one.binary, "collect", "--listen", "127.0.0.1:0", "--period", "0.5", "--store", store)
+        at = said(collector, "stderr", r"listening on (\S+)")
+        started(one.binary, "lab", "agents", "--name", one.name, "--to", at, "--period", "0.5")
+
+        def blamed() -> set[tuple[str, str]]:
+            words = ["--quiet", "--json", "blame", str(store), "--fabric", MACHINE, "--interval", "15"]
+            done = subprocess.run([one.binary, *words], check=False, capture_output=True, text=True, timeout=120)
+            if done.returncode not in (0, 1):
+                return {(done.stderr, "")}
+            return {(cause["fault"], cause["name"]) for cause in json.loads(done.stdout)["causes"]}
+
+        assert reading(blamed, lambda causes: causes == set()) == set()
+        # Frames of r0-0-0 to r0-0-1, at the end where they arrive.
+        ends = ({"router": 1}, {"router": 0}, "Z-")
+        back = next(i for i, link in enumerate(links) if (link["from"], link["to"], link.get("direction")) == ends)
+        place = ["ip", "netns", "exec", f"{one.name}-r1", "iptables", "-t", "raw"]
+        rule = ["-A", "PREROUTING", "-i", f"l{back}", "-m", "statistic", "--mode", "random", "--probability", "0.05"]
+        subprocess.run([*place, *rule, "-j", "DROP"], check=True)
+        named = {("loses", "r0-0-0 Z+")}
+        assert reading(blamed, lambda causes: causes == named) == named
+        subprocess.run([*place, "-F"], check=True)
+    finally:
+        os.killpg(ranks.pid, 9)
+        ranks.wait()

@@ -1,7 +1,7 @@
 //! The cause of a slow network, from counters, jobs and routes alone: `hopbyte.blame/1`.
 //!
 //! Facts first: links that are down, that run with fewer lanes, that count more errors than a healthy link may, whose bytes
-//! arrive at another link's end. Then waiting: on a lossless network (`blame/begin.rs`) a full receiver stops its senders, and what
+//! arrive at another link's end. What only the transports of nodes see (`blame/paths.rs`). Then waiting: on a lossless network (`blame/begin.rs`) a full receiver stops its senders, and what
 //! the routers there could have sent tells whether a fault or only traffic is the reason; on a network of queues without
 //! credits (`blame/queues.rs`) a link that waits longer than it sends is slow. A full link for which others wait is a hot spot
 //! of the jobs that fill it.
@@ -42,6 +42,8 @@ pub enum Kind {
     Lanes,
     /// More transmission errors than a healthy link has.
     Errors,
+    /// Packets are lost there, of which no counter tells.
+    Loses,
     /// Its bytes arrive at another link's end.
     Miscabled,
     /// A node or its adapter does not drain its arrivals.
@@ -59,6 +61,7 @@ impl Kind {
             Self::Down => "down",
             Self::Lanes => "lanes lost",
             Self::Errors => "errors",
+            Self::Loses => "loses packets",
             Self::Miscabled => "miscabled",
             Self::SlowReceiver => "slow receiver",
             Self::Slow => "slow",
@@ -145,10 +148,14 @@ pub fn blame(
     }
     let named: BTreeSet<String> = causes.iter().map(|c| c.name.clone()).collect();
     let is_miscabled = causes.iter().any(|c| c.fault == Kind::Miscabled);
+    let mut unexplained = 0;
     // Routes over exchanged cables are not those of the fabric, and say nothing about waiting.
     if !is_miscabled {
         let mut slow = view.slow(&waiting);
         slow.extend(view.begins(&waiting, &faulty));
+        let (lossy, unknown) = view.lossy();
+        unexplained = unknown;
+        slow.extend(lossy);
         slow.retain(|c| !named.contains(&c.name));
         causes.extend(slow);
     }
@@ -175,11 +182,17 @@ pub fn blame(
     ];
     let lacks = lacks.into_iter().filter(|(known, _)| !known);
     let mut not_judged: Vec<String> = lacks.map(|(_, words)| words.to_owned()).collect();
-    if not_judged.len() == FAULTS {
+    if not_judged.len() == FAULTS && state.paths.is_empty() {
         refuse!(
             "nothing can be judged: {}\nhint: give --interval SECONDS if the counters are those of a known window",
             not_judged.join("; ")
         );
+    }
+    if unexplained > 0 {
+        not_judged.push(format!(
+            "lost packets at {} components: nothing there counts what full queues drop",
+            count(unexplained)
+        ));
     }
     if is_miscabled {
         not_judged.push("slow links and nodes: cables are not as the fabric has them".into());
@@ -262,6 +275,13 @@ impl View<'_> {
         reached.len()
     }
 
+    /// Components with their kinds, in order.
+    fn named(&self, components: impl Iterator<Item = Component>) -> Vec<String> {
+        let components: BTreeSet<Component> = components.collect();
+        let named = |c: Component| format!("{} {}", c.kind(), c.name(self.fabric));
+        components.into_iter().map(named).collect()
+    }
+
     fn cause(&self, fault: Kind, component: Component, evidence: [String; 2]) -> Cause {
         let links = self.links_of(component);
         let mut victims: Vec<String> = Vec::new();
@@ -311,7 +331,6 @@ impl View<'_> {
     /// Components at which the waiting of links with credits begins.
     fn begins(&self, waiting: &BTreeSet<LinkId>, faulty: &BTreeSet<LinkId>) -> Vec<Cause> {
         let of = |origin: Origin| {
-            let named = |c: &Component| format!("{} {}", c.kind(), c.name(self.fabric));
             let most = origin
                 .links
                 .iter()
@@ -341,7 +360,7 @@ impl View<'_> {
             );
             let mut cause = self.cause(fault, origin.component, [shown, others]);
             cause.waiting_links = behind + origin.links.len();
-            cause.or = origin.or.iter().map(named).collect();
+            cause.or = self.named(origin.or.iter().copied());
             cause.probe = self.telling(origin.component, &origin.or);
             Some(cause)
         };
@@ -407,6 +426,7 @@ impl View<'_> {
 
 mod begin;
 mod facts;
+mod paths;
 mod queues;
 #[cfg(test)]
 mod tests;

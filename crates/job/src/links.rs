@@ -41,6 +41,14 @@ pub struct LinkRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     drops: Option<f64>,
     lanes: Option<f64>,
+    /// Rate on which the ends agreed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agreed_bytes_per_s: Option<f64>,
+    /// Rate while the queue was not empty over the capacity, and the seconds over which that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served_ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served_seconds: Option<f64>,
     coverage: f64,
     /// Window of this link, if it differs from the summary's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,6 +68,39 @@ pub struct LinkRow {
 struct Share {
     job: String,
     share: f64,
+}
+
+/// A line about the path between two nodes, as their transports count it.
+#[derive(Serialize)]
+pub struct PathLine {
+    schema: &'static str,
+    path: PathRow,
+}
+
+#[derive(Serialize)]
+struct PathRow {
+    from: String,
+    to: String,
+    sent_bytes: f64,
+    packets: f64,
+    lost: f64,
+}
+
+impl PathLine {
+    /// The lines of all paths.
+    pub fn all<'a>(fabric: &'a Fabric, state: &'a LinkState) -> impl Iterator<Item = Self> + 'a {
+        let name = |node| fabric.node(node).name.clone();
+        state.paths.iter().map(move |(&(from, to), counts)| Self {
+            schema: SCHEMA,
+            path: PathRow {
+                from: name(from),
+                to: name(to),
+                sent_bytes: counts.sent_bytes,
+                packets: counts.packets,
+                lost: counts.lost,
+            },
+        })
+    }
 }
 
 /// The last line of a reading.
@@ -202,6 +243,9 @@ impl LinkRow {
             errors: state.errors.get(id),
             drops: state.drops.get(id),
             lanes: state.lanes.get(id),
+            agreed_bytes_per_s: state.agreed.get(id),
+            served_ratio: state.served_ratio.get(id),
+            served_seconds: state.served_seconds.get(id).filter(|&s| s > 0.0),
             coverage: state.coverage[id.index()],
             window_seconds: own_window(state, id),
             missing: state.missing(id).collect(),
@@ -330,6 +374,10 @@ pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
             None,
             link,
         ))?);
+        text.push('\n');
+    }
+    for path in PathLine::all(fabric, &reading.state) {
+        text.push_str(&serde_json::to_string(&path)?);
         text.push('\n');
     }
     text.push_str(&serde_json::to_string(&Last::of(&reading, order.len()))?);

@@ -7,7 +7,7 @@ use clap::builder::TypedValueParser;
 use hopbyte_fabric::{Fabric, LinkId};
 use hopbyte_job::LinkReading;
 use hopbyte_job::attribution::Attribution;
-use hopbyte_job::links::{Last, LinkRow, LinksSummary, worst_first};
+use hopbyte_job::links::{Last, LinkRow, LinksSummary, PathLine, worst_first};
 use hopbyte_oracle::Metric;
 use hopbyte_view::terminal::{beside_links, load_table};
 
@@ -56,6 +56,9 @@ pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
                 row = row.with_jobs(by_job.link(link, reading.state.received_bytes.get(link)));
             }
             out.object(&row)?;
+        }
+        for path in PathLine::all(&fabric, &reading.state) {
+            out.object(&path)?;
         }
         out.object(&Last::of(&reading, order.len()))?;
     } else {

@@ -1,8 +1,9 @@
 //! Slow components of a network of queues without credits, such as Ethernet.
 //!
-//! A queue that is not empty sends at the rate of its link. So a healthy link waits at most for the share of the window in
-//! which it sends; one that waits longer is slower than its capacity, by the ratio of both. Nothing is passed on to the links
-//! before it, whose senders slow down or whose packets are dropped.
+//! A queue that is not empty sends at the rate of its link. Where looks at the queue were close enough, that rate is known.
+//! Elsewhere, a healthy link waits at most for the share of the window in which it sends; one that waits longer is slower
+//! than its capacity, by the ratio of both. Nothing is passed on to the links before it, whose senders slow down or whose
+//! packets are dropped.
 
 use super::{Cause, Kind, LOADED, View, WAITING, percent};
 use crate::infer::{Fault, Hypothesis, Inference, Observation};
@@ -15,8 +16,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Noise of a link's strength, as a standard deviation of its logarithm: both ends are not read at the same moment, and a
 /// busy host sends late.
 const NOISE: f64 = 0.03;
-/// Smallest loss of strength that is reported.
-const TOLERANCE: f64 = 0.1;
+/// The same of a rate that was measured while the queue was not empty.
+const MEASURED: f64 = 0.015;
+/// Smallest loss of strength that is reported, and that shows in the waiting.
+const TOLERANCE: f64 = 0.05;
+const WAITS: f64 = 0.1;
+/// Seconds between the looks of a pair, about.
+const LOOK: f64 = 0.01;
+/// Noise from which a measured rate tells less than waiting does.
+const VAGUE: f64 = 0.1;
 
 /// The strength of a link.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +63,30 @@ impl View<'_> {
         faults.iter().map(of).collect()
     }
 
+    /// What a link sends while its queue is not empty, as a share of its capacity, if looks at its queue tell.
+    fn served(&self, link: LinkId) -> Option<Strength> {
+        let share = self.state.served_ratio.get(link)?;
+        let seconds = self.state.served_seconds.get(link)?;
+        let window = self.state.window.get(link).or(self.state.window_seconds)?;
+        // Up to a packet at either end of each time between two looks.
+        let sent = self.used(link) * window;
+        let packets = self.state.packets.get(link)? * share * seconds / sent.max(1e-9);
+        let looks = (seconds / LOOK).max(1.0);
+        let sigma = MEASURED.hypot(looks.sqrt() / packets.max(1e-9));
+        (sigma <= VAGUE).then_some(Strength {
+            link,
+            share: share.clamp(1e-3, 1.0),
+            sigma,
+        })
+    }
+
     /// What a link sends while its queue is not empty, as a share of its capacity. `None` if it hardly waits: that says
     /// little about its rate.
     fn strength(&self, link: LinkId) -> Option<Strength> {
+        let served = self.served(link);
+        if served.is_some() {
+            return served;
+        }
         let (used, waits) = (self.used(link), self.stall(link));
         if waits < WAITING {
             // Traffic that leaves no queue behind proves at least its own rate.
@@ -72,7 +101,10 @@ impl View<'_> {
         let spread = ((1.0 - waits.min(1.0)) / (waits * samples)).sqrt();
         Some(Strength {
             link,
-            share: (used / waits).clamp(1e-3, 1.0),
+            share: Some(used / waits)
+                .filter(|&s| s < 1.0 - WAITS)
+                .unwrap_or(1.0)
+                .max(1e-3),
             sigma: NOISE.hypot(spread),
         })
     }
@@ -113,13 +145,18 @@ impl View<'_> {
         let component = list[fault.hypothesis];
         let lowered: Vec<&Strength> = fault.lowered.iter().map(|&i| &strengths[i]).collect();
         let first = lowered.iter().min_by(|a, b| a.share.total_cmp(&b.share));
-        let shown = first.map_or(String::new(), |s| {
-            format!(
+        let shown = first.map_or(String::new(), |s| match self.served(s.link) {
+            Some(_) => format!(
+                "{} sends {} of its capacity while its queue is not empty.",
+                self.fabric.link_name(s.link),
+                percent(s.share)
+            ),
+            None => format!(
                 "{} has packets waiting {} of the time, but sends only {} of what it can.",
                 self.fabric.link_name(s.link),
                 percent(self.stall(s.link)),
                 percent(self.used(s.link))
-            )
+            ),
         });
         let others = format!(
             "A healthy link sends at its full rate while packets wait; {} others of {} that wait do.",
@@ -128,9 +165,7 @@ impl View<'_> {
         );
         let mut cause = self.cause(Kind::Slow, component, [shown, others]);
         cause.waiting_links = lowered.len();
-        let named = |c: Component| format!("{} {}", c.kind(), c.name(self.fabric));
-        let tied: BTreeSet<Component> = fault.or.iter().map(|&(h, _)| list[h]).collect();
-        cause.or = tied.into_iter().map(named).collect();
+        cause.or = self.named(fault.or.iter().map(|&(h, _)| list[h]));
         cause
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use hopbyte_fabric::random::Random;
-use hopbyte_fabric::{RouterId, spec};
+use hopbyte_fabric::{NodeId, PathCounts, RouterId, spec};
 
 /// A healthy machine under load: used at random, hardly any waiting, no errors.
 fn healthy(fabric: &Fabric, random: &mut Random) -> LinkState {
@@ -325,4 +325,117 @@ fn a_lower_rate_than_the_others_and_a_lost_carrier_are_told() {
     found.sort();
     let expected = [(Kind::Down, "r3-1 Y+"), (Kind::Slow, "r0-0 X+")];
     assert_eq!(found, expected.map(|(kind, name)| (kind, name.to_owned())));
+}
+
+/// Jobs whose nodes exchange packets, of which a healthy path loses hardly any.
+fn exchanging(random: &mut Random) -> (Fabric, LinkState) {
+    let (fabric, mut state) = quiet("torus:4x4x4:nodes=2");
+    for l in fabric.link_ids() {
+        state.drops.set(l, Some(0.0));
+        state.packets.set(l, Some(20_000.0));
+    }
+    let nodes = fabric.nodes().len();
+    for _ in 0..400 {
+        let ends = [random.below(nodes), random.below(nodes)].map(NodeId::of);
+        let counts = PathCounts {
+            sent_bytes: 0.0,
+            packets: 200.0 + random.below(2000) as f64,
+            lost: random.below(2) as f64,
+        };
+        if ends[0] != ends[1] {
+            state.paths.insert((ends[0], ends[1]), counts);
+        }
+    }
+    (fabric, state)
+}
+
+/// Links between routers that several paths cross: of others nothing is known.
+fn crossed(fabric: &Fabric, state: &LinkState) -> Vec<LinkId> {
+    let routing = Routing::default_for(fabric);
+    let mut route = Vec::new();
+    for &(from, to) in state.paths.keys() {
+        routing.route(fabric, from, to, &mut route).unwrap();
+    }
+    let several = |l: &LinkId| route.iter().filter(|&r| r == l).count() >= 5;
+    let hops = fabric.link_ids().filter(|&l| fabric.is_hop(l));
+    hops.filter(several).collect()
+}
+
+/// Loses a share of the packets on every path over a component.
+fn lose(fabric: &Fabric, state: &mut LinkState, random: &mut Random, on: &[LinkId], share: f64) {
+    let routing = Routing::default_for(fabric);
+    for (&(from, to), counts) in &mut state.paths {
+        let mut route = Vec::new();
+        routing.route(fabric, from, to, &mut route).unwrap();
+        let lost = (0..counts.packets as usize).filter(|_| random.unit() < share);
+        if route.iter().any(|l| on.contains(l)) {
+            counts.lost += lost.count() as f64;
+        }
+    }
+}
+
+#[test]
+fn packets_lost_without_a_counter_are_those_of_the_link_where_lossy_paths_meet() {
+    let mut random = Random::new(7);
+    let (mut right, mut total) = (0, 0);
+    for share in [0.02, 0.04, 0.09, 0.2] {
+        for _ in 0..10 {
+            let (fabric, mut state) = exchanging(&mut random);
+            assert_eq!(faults(&fabric, &state), []);
+            let bad = crossed(&fabric, &state);
+            let bad = bad[random.below(bad.len())];
+            lose(&fabric, &mut state, &mut random, &[bad], share);
+            let named = (Kind::Loses, fabric.link_name(bad));
+            let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
+            let ways = format!("link {}", fabric.link_name(bad));
+            let ok = |c: &Cause| (c.fault, c.name.clone()) == named || c.or.contains(&ways);
+            let is_right = found.causes.len() == 1 && ok(&found.causes[0]);
+            if !is_right {
+                println!("{share} at {ways}: {:?}", found.causes);
+            }
+            right += usize::from(is_right);
+            total += 1;
+        }
+    }
+    assert!(right * 100 >= total * 95, "{right} of {total}");
+}
+
+#[test]
+fn packets_that_full_queues_drop_are_no_fault_and_without_counters_cannot_be_told_from_one() {
+    let mut random = Random::new(8);
+    let (fabric, mut state) = exchanging(&mut random);
+    let full = link(&fabric, "r1-1-1 X+");
+    lose(&fabric, &mut state, &mut random, &[full], 0.05);
+    let accused = [(Kind::Loses, "r1-1-1 X+".to_owned())];
+    assert_eq!(faults(&fabric, &state), accused);
+    state.drops.set(full, Some(20_000.0 * 0.05 / 0.95));
+    assert_eq!(faults(&fabric, &state), []);
+    for l in fabric.link_ids() {
+        state.drops.set(l, None);
+    }
+    let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
+    assert_eq!(found.causes, []);
+    let last = found.not_judged.last().unwrap();
+    assert!(last.starts_with("lost packets at 1 component"), "{last}");
+}
+
+#[test]
+fn a_link_whose_full_queue_sends_at_less_than_its_rate_is_slow() {
+    let (fabric, mut state) = queues(&mut Random::new(10));
+    for l in fabric.link_ids() {
+        state.packets.set(l, Some(10_000.0));
+        state.served_ratio.set(l, Some(0.98));
+        state.served_seconds.set(l, Some(2.0));
+    }
+    assert_eq!(faults(&fabric, &state), []);
+    // It hardly waits, and carries little.
+    let slow = link(&fabric, "r0-0 X+");
+    state.used_ratio.set(slow, Some(0.3));
+    state.credit_stall_ratio.set(slow, Some(0.2));
+    state.served_ratio.set(slow, Some(0.8));
+    let expected = [(Kind::Slow, "r0-0 X+".to_owned())];
+    assert_eq!(faults(&fabric, &state), expected);
+    // Too short to tell.
+    state.packets.set(slow, Some(100.0));
+    assert_eq!(faults(&fabric, &state), []);
 }

@@ -149,3 +149,37 @@ impl Fabric {
 fn touches(end: End, router: RouterId) -> bool {
     matches!(end, End::Router(r) | End::Hosts(r) if r == router)
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::routing::Routing;
+    use crate::spec;
+
+    /// A torus, mesh or Gemini with some failed cables, and the routing around them.
+    pub(crate) fn some_failed(seed: u64) -> (Fabric, Routing) {
+        let mut random = Random::new(seed);
+        let kinds = [
+            "torus:4x3x5",
+            "gemini:3x4x4",
+            "mesh:4x4:nodes=2",
+            "torus:5x4x2x3",
+        ];
+        let whole = spec::fabric(kinds[random.below(kinds.len())]).unwrap();
+        let between = |&l: &LinkId| {
+            let ends = (whole.link(l).from, whole.link(l).to);
+            matches!(ends, (End::Router(_), End::Router(_)))
+        };
+        let links: Vec<LinkId> = whole.link_ids().filter(between).collect();
+        let faults: Vec<Fault> = (0..random.below(7))
+            .map(|i| match (links[random.below(links.len())], i) {
+                (link, 6) => Fault::OneWay(link),
+                (link, _) => Fault::Cable(link),
+            })
+            .collect();
+        let fabric = whole.with_faults(&faults);
+        let routing = Routing::default_for(&fabric);
+        (fabric, routing)
+    }
+}

@@ -6,6 +6,7 @@ use crate::arrangement::{Arrangement, FREE, Slots, Swap};
 use crate::batch::Batch;
 use crate::graph::{Edge, Graph};
 use crate::near::Near;
+use crate::paths::grid::Broken;
 use crate::problem::{APART, Problem};
 use crate::schedule::{Budget, Schedule};
 use hopbyte_fabric::Direction;
@@ -62,6 +63,8 @@ pub(crate) struct GridDistances {
     dims: Vec<(u32, u32)>,
     /// Hops by first of the dimension + from × size + to.
     hops: Vec<u16>,
+    /// The rings where links are down, and the position of every place.
+    broken: Option<(Broken, Vec<u32>)>,
 }
 
 impl GridDistances {
@@ -69,19 +72,29 @@ impl GridDistances {
     pub(crate) fn new(
         coord: Vec<[u16; Direction::MAX_DIMENSIONS]>,
         tables: impl Iterator<Item = (u32, Vec<u16>)>,
+        broken: Option<(Broken, Vec<u32>)>,
     ) -> Self {
         let (mut dims, mut hops) = (Vec::new(), Vec::new());
         for (size, table) in tables {
             dims.push((size, hops.len() as u32));
             hops.extend(table);
         }
-        Self { coord, dims, hops }
+        Self {
+            coord,
+            dims,
+            hops,
+            broken,
+        }
     }
 }
 
 impl Distances for GridDistances {
     #[inline]
     fn get(&self, a: u32, b: u32) -> f64 {
+        if let Some((broken, position)) = &self.broken {
+            let from = (position[a as usize], &self.coord[a as usize]);
+            return f64::from(broken.hops(from, &self.coord[b as usize]));
+        }
         let (a, b) = (&self.coord[a as usize], &self.coord[b as usize]);
         let mut sum = 0;
         // Zipped iterators are not always inlined, and then take four fifths of a search.

@@ -1,5 +1,6 @@
 //! Dimension-order routing in closed form, with Cray's rerouting around faults.
 
+use super::legs::Legs;
 use super::rings::Rings;
 use super::unroutable::{Dead, Unroutable};
 use super::{Routing, dependencies};
@@ -7,6 +8,7 @@ use crate::direction::Direction;
 use crate::fabric::{End, Fabric, Family, NONE, Shape};
 use crate::ids::{LinkId, NodeId, RouterId};
 use rayon::prelude::*;
+use std::sync::{Arc, OnceLock};
 
 /// Routes that finish one dimension before they begin the next, in the shorter direction of each ring (paper 000,
 /// V.C: X, then Y, then Z). Ties go in the positive direction.
@@ -22,6 +24,8 @@ pub struct DimensionOrder {
     links: Vec<[u32; 2]>,
     /// Breaks in the rings; `None` if every link is up.
     rings: Option<Rings>,
+    /// Legs of all rings, made when first asked for.
+    legs: OnceLock<Option<Arc<Legs>>>,
     /// Whether the mixture of orders was found to be free of credit loops; `None` for one order, and on machines too
     /// large to try lists.
     mixed_safely: Option<bool>,
@@ -32,6 +36,9 @@ pub struct DimensionOrder {
 /// Pairs of routers that are followed at most to find a list of orders without a credit loop, and lists that are tried.
 const MOST_PAIRS: u64 = 1 << 27;
 const MOST_LISTS: usize = 36;
+
+/// Pairs of routers whose following takes as long as that of the rings of one router.
+const RING_PAIRS: u64 = 256;
 
 /// Pairs of routers, and orders, up to which every list of orders is tried.
 const MOST_PAIRS_OF_ALL: u64 = 1 << 13;
@@ -72,6 +79,7 @@ impl DimensionOrder {
             orders: vec![order],
             links,
             rings: None,
+            legs: OnceLock::new(),
             mixed_safely: None,
             all_tried: false,
         };
@@ -116,7 +124,12 @@ impl DimensionOrder {
             .router_ids()
             .filter(|&r| !fabric.nodes_on(r).is_empty())
             .count() as u64;
-        let most = (MOST_PAIRS / (hosts * hosts).max(1)) as usize;
+        // A list is followed pair by pair, or by the rings and the pairs that need another order.
+        let pairs = match self.legs(fabric) {
+            Some(_) if hosts as usize == self.shape.positions() => hosts * RING_PAIRS,
+            _ => hosts * hosts,
+        };
+        let most = (MOST_PAIRS / pairs.max(1)) as usize;
         let list = |first: usize, second: usize| -> Vec<Vec<u8>> {
             let rest = (0..all.len()).filter(|&i| i != first && i != second);
             let begin = if first == second {
@@ -167,6 +180,7 @@ impl DimensionOrder {
         });
         let full = fabric.routers().len() == self.shape.positions();
         self.rings = (!(complete && full)).then(|| Rings::new(fabric, &self.shape, is_down));
+        self.legs = OnceLock::new();
     }
 
     /// Whether a healthy grid has a link from `coord` in `direction`.
@@ -212,13 +226,23 @@ impl DimensionOrder {
         &self.orders[0]
     }
 
+    /// One of the orders of dimensions, by the number that [`Self::order_for`] gives.
+    pub fn order_at(&self, number: usize) -> &[u8] {
+        &self.orders[number]
+    }
+
+    /// The orders of dimensions, of which each pair takes the first that connects it.
+    pub fn orders(&self) -> &[Vec<u8>] {
+        &self.orders
+    }
+
     /// Whether all pairs use one order (a route then depends only on the destination).
     pub fn is_one_order(&self) -> bool {
         self.orders.len() == 1
     }
 
     /// Whether a mixture of orders was found to be free of credit loops; `None` for one order, and on machines of more
-    /// than 11,585 routers with nodes, where lists are not tried.
+    /// routers than allow a list to be tried.
     pub fn is_mixed_safely(&self) -> Option<bool> {
         self.mixed_safely
     }
@@ -275,31 +299,39 @@ impl DimensionOrder {
         (link != NONE).then_some((LinkId(link), RouterId(to)))
     }
 
-    /// Appends the links between two routers of a healthy grid, ring by ring: same result as following
-    /// [`DimensionOrder::next`], without a lookup at every router.
-    pub(super) fn extend_healthy(
+    /// Appends the links between two routers in one of the orders, ring by ring: same result as following
+    /// [`DimensionOrder::next`], without a search at every router.
+    pub(super) fn extend(
         &self,
         fabric: &Fabric,
-        from: RouterId,
-        to: RouterId,
+        order: usize,
+        (from, to): (RouterId, RouterId),
         out: &mut Vec<LinkId>,
     ) -> Result<(), (RouterId, Dead)> {
-        let (Some(here), Some(there)) = (fabric.coord(from), fabric.coord(to)) else {
+        let (Some(source), Some(there)) = (fabric.coord(from), fabric.coord(to)) else {
             return Err((from, Dead::NoEntry));
         };
+        let mut here = [0u32; Direction::MAX_DIMENSIONS];
+        let here = &mut here[..source.len()];
+        here.copy_from_slice(source);
         let mut at = from;
-        for &dim in self.order() {
+        for &dim in &self.orders[order] {
             let dim = dim as usize;
-            let Some(direction) = self.direction(dim, here[dim], there[dim]) else {
+            let direction = self.direction_around(dim, here, there[dim]);
+            let Some(direction) = direction.map_err(|reason| (at, reason))? else {
                 continue;
             };
             let n = self.shape.dims[dim];
             let ahead = (there[dim] + n - here[dim]) % n;
             for _ in 0..if direction.positive { ahead } else { n - ahead } {
                 let (link, next) = self.step(at, direction).ok_or((at, Dead::NoLink))?;
+                if self.rings.is_some() && !fabric.link(link).is_up() {
+                    return Err((at, Dead::NoLink));
+                }
                 out.push(link);
                 at = next;
             }
+            here[dim] = there[dim];
         }
         Ok(())
     }
@@ -323,6 +355,15 @@ impl DimensionOrder {
         })
     }
 
+    /// The legs of all rings; `None` on grids too large for them.
+    pub fn legs(&self, fabric: &Fabric) -> Option<&Legs> {
+        let legs = self.legs.get_or_init(|| {
+            let legs = Legs::new(fabric, self, self.rings.as_ref());
+            legs.map(Arc::new)
+        });
+        legs.as_deref()
+    }
+
     /// The direction from coordinate `here` along `dim` to `to`, avoiding breaks; `Err` if the ring is disconnected
     /// between them, `Ok(None)` if they are equal.
     fn direction_around(
@@ -331,19 +372,10 @@ impl DimensionOrder {
         here: &[u32],
         to: u32,
     ) -> Result<Option<Direction>, Dead> {
-        let Some(short) = self.direction(dim, here[dim], to) else {
-            return Ok(None);
-        };
-        let Some(rings) = &self.rings else {
-            return Ok(Some(short));
-        };
-        if rings.is_open(here, short, to) {
-            return Ok(Some(short));
+        match &self.rings {
+            Some(rings) => rings.direction(self, dim, (here, to)),
+            None => Ok(self.direction(dim, here[dim], to)),
         }
-        if self.shape.wrap[dim] && rings.is_open(here, short.opposite(), to) {
-            return Ok(Some(short.opposite()));
-        }
-        Err(Dead::NoLink)
     }
 
     /// The first order that connects a pair of routers; `None` if there is none.
@@ -352,6 +384,11 @@ impl DimensionOrder {
             return Some(0);
         }
         let (source, target) = (fabric.coord(from)?, fabric.coord(to)?);
+        if let Some(legs) = self.legs(fabric) {
+            let source = (legs.position_of(from), source);
+            let mut orders = self.orders.iter();
+            return orders.position(|o| legs.links(o, source, target).is_some());
+        }
         self.orders.iter().position(|order| {
             let mut here = [0u32; Direction::MAX_DIMENSIONS];
             let here = &mut here[..source.len()];

@@ -74,19 +74,26 @@ impl GroupPaths {
         self.group[router.index()]
     }
 
-    /// Whether all routers of each group reach each other inside it. The links that a route uses inside the source's group
-    /// then do not depend on the target's router, nor the other way round.
-    pub fn is_whole(&self) -> bool {
-        let mut order: Vec<RouterId> = (0..self.group.len()).map(RouterId::of).collect();
-        order.sort_by_key(|&r| self.group(r));
-        let mut groups = order.chunk_by(|&a, &b| self.group(a) == self.group(b));
-        groups.all(|group| {
-            let joined = |(a, b)| self.local.distance(a, b).is_some();
-            // One router that reaches all, and that all reach, is enough.
-            group
-                .iter()
-                .all(|&r| joined((group[0], r)) && joined((r, group[0])))
-        })
+    /// Part of every router: routers of a group that reach each other inside it, all of the group unless links inside it
+    /// are down. The links that a route uses inside the source's group depend on the target's part, not on its router, and
+    /// the other way round.
+    pub fn parts(&self) -> Vec<u32> {
+        let joined = |a, b| self.local.distance(a, b).is_some();
+        // The first routers of the parts of every group, with the parts' numbers.
+        let mut firsts: BTreeMap<u32, Vec<(RouterId, u32)>> = BTreeMap::new();
+        let mut count = 0;
+        let part = |router: RouterId| {
+            let firsts = firsts.entry(self.group(router)).or_default();
+            let both =
+                |&&(first, _): &&(RouterId, u32)| joined(first, router) && joined(router, first);
+            if let Some(&(_, part)) = firsts.iter().find(both) {
+                return part;
+            }
+            firsts.push((router, count));
+            count += 1;
+            count - 1
+        };
+        (0..self.group.len()).map(RouterId::of).map(part).collect()
     }
 
     /// A one-line description.

@@ -8,6 +8,7 @@ pub mod dependencies;
 mod dimension_order;
 mod groups;
 mod hosts;
+mod legs;
 mod minimal;
 mod rings;
 mod tables;
@@ -18,6 +19,7 @@ mod up_down;
 pub use dimension_order::DimensionOrder;
 pub use groups::{GroupPaths, Spread};
 pub use hosts::HostRouting;
+pub use legs::{Leg, Legs};
 pub use minimal::MinimalPaths;
 pub use tables::{ForwardingTables, position};
 pub use tree::TreeRouting;
@@ -215,16 +217,11 @@ impl Routing {
         if !fabric.link(source.inject).is_up() {
             return Err(dead(source.router, Dead::NoLink));
         }
-        let order = match self {
-            Self::DimensionOrder(order) => order.order_of(fabric, from, to)?,
-            _ => 0,
-        };
-        out.push(source.inject);
-        if let Self::DimensionOrder(order) = self
-            && order.is_healthy()
-        {
-            order
-                .extend_healthy(fabric, source.router, target.router, out)
+        if let Self::DimensionOrder(routing) = self {
+            let order = routing.order_of(fabric, from, to)?;
+            out.push(source.inject);
+            routing
+                .extend(fabric, order, (source.router, target.router), out)
                 .map_err(|(at, reason)| dead(at, reason))?;
             if !fabric.link(target.eject).is_up() {
                 return Err(dead(target.router, Dead::NoLink));
@@ -232,10 +229,11 @@ impl Routing {
             out.push(target.eject);
             return Ok(());
         }
+        out.push(source.inject);
         let mut at = source.router;
         for _ in 0..=fabric.routers().len() {
             let link = self
-                .next_in(fabric, order, at, to)
+                .next_link(fabric, at, to)
                 .map_err(|reason| dead(at, reason))?;
             if !fabric.link(link).is_up() {
                 return Err(dead(at, Dead::NoLink));
@@ -254,25 +252,14 @@ impl Routing {
     /// another order; see [`Routing::is_destination_based`].
     #[inline]
     pub fn next_link(&self, fabric: &Fabric, at: RouterId, to: NodeId) -> Result<LinkId, Dead> {
-        self.next_in(fabric, 0, at, to)
-    }
-
-    #[inline]
-    fn next_in(
-        &self,
-        fabric: &Fabric,
-        order: usize,
-        at: RouterId,
-        to: NodeId,
-    ) -> Result<LinkId, Dead> {
         let target = fabric.node(to);
         match self {
-            Self::Hosts(hosts) => hosts.network.next_in(fabric, order, at, to),
+            Self::Hosts(hosts) => hosts.network.next_link(fabric, at, to),
             Self::Tables(tables) => tables.next(fabric, at, to).ok_or(Dead::NoEntry),
             _ if at == target.router => Ok(target.eject),
             Self::Tree(tree) => tree.next(fabric, at, to).ok_or(Dead::NoEntry),
             Self::Groups(groups) => groups.next(fabric, at, target.router).ok_or(Dead::NoEntry),
-            Self::DimensionOrder(routing) => routing.next(fabric, order, at, target.router),
+            Self::DimensionOrder(routing) => routing.next(fabric, 0, at, target.router),
             Self::Minimal(minimal) => minimal.next(fabric, at, target.router).ok_or(Dead::NoEntry),
         }
     }

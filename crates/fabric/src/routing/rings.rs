@@ -1,5 +1,7 @@
 //! Broken links in the rings of a torus.
 
+use super::dimension_order::DimensionOrder;
+use super::unroutable::Dead;
 use crate::direction::Direction;
 use crate::fabric::{Fabric, Shape};
 use crate::ids::LinkId;
@@ -93,6 +95,46 @@ impl Rings {
             below(n) - below(first.min(n)) + below(end)
         };
         broken == 0
+    }
+
+    /// The direction from coordinate `here` along `dim` to `to`, avoiding breaks; `Err` if the ring is disconnected
+    /// between them, `Ok(None)` if they are equal.
+    pub fn direction(
+        &self,
+        order: &DimensionOrder,
+        dim: usize,
+        (here, to): (&[u32], u32),
+    ) -> Result<Option<Direction>, Dead> {
+        let Some(short) = order.direction(dim, here[dim], to) else {
+            return Ok(None);
+        };
+        if self.is_open(here, short, to) {
+            return Ok(Some(short));
+        }
+        if self.shape.wrap[dim] && self.is_open(here, short.opposite(), to) {
+            return Ok(Some(short.opposite()));
+        }
+        Err(Dead::NoLink)
+    }
+
+    /// Whether the ring through `base` (its position 0) has every link of a healthy one.
+    pub fn is_complete(&self, base: usize, dim: usize) -> bool {
+        let (n, ways) = (self.shape.dims[dim], 2 * self.shape.dims.len());
+        (0..n).all(|c| {
+            let at = (base + c as usize * self.strides[dim]) * ways;
+            // A line ends on both sides; a ring of one has no links.
+            let wraps = self.shape.wrap[dim] && n > 1;
+            [(c + 1 < n, true), (c > 0, false)]
+                .into_iter()
+                .all(|(inner, positive)| {
+                    let direction = Direction {
+                        dim: dim as u8,
+                        positive,
+                    };
+                    let entry = self.breaks[at + direction.index()];
+                    !(inner || wraps) || entry & 1 == 0
+                })
+        })
     }
 
     /// Whether all positions of each ring reach each other: at most one joint is broken in each direction, and if in

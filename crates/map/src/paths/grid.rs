@@ -1,13 +1,16 @@
-//! Dimension-order routes on complete grids, in closed form: no data per pair.
+//! Dimension-order routes on grids, in closed form: no data per pair.
 //!
 //! The links of one ring in one direction have consecutive numbers. So a route is one range of links per
 //! dimension, and the price of a range is the difference of two prefix sums. Prefix sums cover the ring twice,
-//! so that a range across the wrap-around is contiguous.
+//! so that a range across the wrap-around is contiguous. Where links are down, the range of a pair is looked up in the
+//! table of its own ring.
 
 use super::{Paths, Prices};
 use crate::linear::GridDistances;
 use crate::problem::Problem;
-use hopbyte_fabric::{Direction, End, LinkId, Routing};
+use hopbyte_fabric::routing::{Dead, DimensionOrder, Leg, Legs, Unroutable};
+use hopbyte_fabric::{Direction, End, LinkId, NodeId, RouterId, Routing};
+use rayon::prelude::*;
 use std::collections::HashMap;
 
 /// Maximum number of dimensions of the closed form; every known torus machine with this routing has fewer.
@@ -19,6 +22,23 @@ struct Stretch {
     down: bool,
     start: u16,
     length: u16,
+}
+
+impl Stretch {
+    /// Routes in minus direction from c use the links of c, c-1, …: those from to+1 to from.
+    #[inline]
+    fn of(size: u32, (from, to): (u32, u32), positive: bool) -> Self {
+        let (start, length) = match positive {
+            true => (from, to + size - from),
+            false => (to + 1, from + size - to),
+        };
+        let within = |c: u32| if c < size { c } else { c - size } as u16;
+        Self {
+            down: !positive,
+            start: within(start),
+            length: within(length),
+        }
+    }
 }
 
 /// One dimension, in routing order.
@@ -35,6 +55,33 @@ struct Dimension {
     stretch: Vec<Stretch>,
     /// Indices of the two prefix sums of a range, relative to the ring's first.
     sums: Vec<(u16, u16)>,
+}
+
+impl Dimension {
+    /// Indices of the prefix sums of a range.
+    #[inline]
+    fn sums_of(&self, stretch: Stretch) -> (u16, u16) {
+        let base = if stretch.down {
+            2 * self.size as u16 + 1
+        } else {
+            0
+        };
+        (base + stretch.start, base + stretch.start + stretch.length)
+    }
+
+    /// Calls `f` for every link of a range of the ring through a position.
+    #[inline]
+    fn each(&self, at: u32, stretch: Stretch, mut f: impl FnMut(usize, f64)) {
+        let line = self.links_at[at as usize] + if stretch.down { self.size } else { 0 };
+        let mut c = u32::from(stretch.start);
+        for _ in 0..stretch.length {
+            f((line + c) as usize, 1.0);
+            c += 1;
+            if c == self.size {
+                c = 0;
+            }
+        }
+    }
 }
 
 /// Location of the prefix sums of a link's ring.
@@ -57,11 +104,134 @@ pub(crate) struct GridPaths {
     sums: usize,
     ring_of: Vec<RingOf>,
     ids: Vec<LinkId>,
+    broken: Option<Broken>,
+}
+
+/// The rings of a grid with breaks.
+#[derive(Clone)]
+pub(crate) struct Broken {
+    legs: Legs,
+    /// Number and stride of the dimensions, in the order of [`GridPaths::dims`].
+    dims: Vec<(usize, usize)>,
+    /// Orders of these; a pair takes the first in which all legs are open.
+    orders: Vec<Vec<usize>>,
+}
+
+/// Coordinates of a place in routing order, after its position.
+type At<'a> = (u32, &'a [u16; DIMS]);
+
+impl Broken {
+    fn new(legs: &Legs, order: &DimensionOrder) -> Self {
+        let shape = order.shape();
+        let stride = |d: usize| shape.dims[d + 1..].iter().map(|&n| n as usize).product();
+        let first: Vec<usize> = order.order().iter().map(|&d| usize::from(d)).collect();
+        let place = |&d: &u8| first.iter().position(|&f| f == usize::from(d)).unwrap_or(0);
+        let orders = order.orders().iter().map(|o| o.iter().map(place).collect());
+        Self {
+            legs: legs.clone(),
+            orders: orders.collect(),
+            dims: first.iter().map(|&d| (d, stride(d))).collect(),
+        }
+    }
+
+    /// Calls `f` for every leg in one of the orders, with its dimension and the position at which it begins; false at a
+    /// closed one.
+    #[inline]
+    fn walk(
+        &self,
+        order: &[usize],
+        (from, a): At<'_>,
+        b: &[u16; DIMS],
+        mut f: impl FnMut(usize, usize, Leg),
+    ) -> bool {
+        let mut at = from as usize;
+        for &d in order {
+            let (x, y) = (usize::from(a[d]), usize::from(b[d]));
+            if x == y {
+                continue;
+            }
+            let (dim, stride) = self.dims[d];
+            let leg = self.legs.leg(dim, at, x as u32, y as u32);
+            if leg.closed {
+                return false;
+            }
+            f(d, at, leg);
+            at = at + y * stride - x * stride;
+        }
+        true
+    }
+
+    /// The order of a pair; `None` without a route.
+    #[inline]
+    fn order(&self, a: At<'_>, b: &[u16; DIMS]) -> Option<&[usize]> {
+        if !self.legs.any_closed() {
+            return self.orders.first().map(Vec::as_slice);
+        }
+        let mut orders = self.orders.iter();
+        let open = orders.find(|order| self.walk(order, a, b, |_, _, _| {}));
+        open.map(Vec::as_slice)
+    }
+
+    /// Calls `f` for every leg of a pair.
+    #[inline]
+    fn each(&self, a: At<'_>, b: &[u16; DIMS], f: impl FnMut(usize, usize, Leg)) {
+        if let Some(order) = self.order(a, b) {
+            self.walk(order, a, b, f);
+        }
+    }
+
+    /// Links of a pair between routers.
+    #[inline]
+    pub(crate) fn hops(&self, a: At<'_>, b: &[u16; DIMS]) -> u32 {
+        let mut sum = 0;
+        self.each(a, b, |_, _, leg| sum += u32::from(leg.links));
+        sum
+    }
+}
+
+/// The pairs of places of a problem without a route in dimension order; empty where others are not closed forms.
+pub(crate) fn unroutable(problem: &Problem<'_>) -> Vec<Unroutable> {
+    let fabric = problem.fabric;
+    let Routing::DimensionOrder(order) = problem.routing else {
+        return Vec::new();
+    };
+    if !order.legs(fabric).is_some_and(Legs::any_closed) {
+        return Vec::new();
+    }
+    // Nodes of a router stand together.
+    let mut nodes: Vec<NodeId> = problem.allocation.nodes().iter().map(|n| n.0).collect();
+    nodes.sort_by_key(|&n| (fabric.node(n).router, n));
+    let routers: Vec<&[NodeId]> = nodes
+        .chunk_by(|&a, &b| fabric.node(a).router == fabric.node(b).router)
+        .collect();
+    let router_of = |nodes: &[NodeId]| nodes.first().map(|&n| fabric.node(n).router);
+    let ends: Vec<(RouterId, &[NodeId])> = routers
+        .iter()
+        .filter_map(|nodes| Some((router_of(nodes)?, *nodes)))
+        .collect();
+    let dead = |&(at, sources): &(RouterId, &[NodeId])| {
+        let without = ends
+            .iter()
+            .filter(|&&(to, _)| order.order_for(fabric, at, to).is_none());
+        let pairs = without.flat_map(|&(_, targets)| {
+            let pair = |from: NodeId| targets.iter().map(move |&to| (from, to));
+            sources.iter().flat_map(move |&from| pair(from))
+        });
+        let dead = pairs.map(|(from, to)| Unroutable {
+            from,
+            to,
+            at,
+            reason: Dead::NoLink,
+        });
+        dead.collect::<Vec<_>>()
+    };
+
+    ends.par_iter().flat_map_iter(dead).collect()
 }
 
 impl GridPaths {
-    /// `None` unless the routing is dimension order over a complete grid: every router present and every link
-    /// in service (other cases need the routing's own errors).
+    /// `None` unless the routing is dimension order over a grid with a route for every pair, and every host link in
+    /// service (other cases need the routing's own errors).
     pub(crate) fn new(problem: &Problem<'_>) -> Option<Self> {
         let fabric = problem.fabric;
         let Routing::DimensionOrder(order) = problem.routing else {
@@ -73,16 +243,19 @@ impl GridPaths {
             let node = fabric.node(node);
             fabric.link(node.inject).is_up() && fabric.link(node.eject).is_up()
         });
-        if fabric.routers().len() != n
-            || shape.dims.iter().any(|&d| d > 2_048)
-            || !order.is_healthy()
-            || !hosts_up
-        {
+        if shape.dims.iter().any(|&d| d > 2_048) || !hosts_up {
+            return None;
+        }
+        let broken = match order.is_healthy() {
+            true => None,
+            false => Some(Broken::new(order.legs(fabric)?, order)),
+        };
+        if broken.is_some() && !unroutable(problem).is_empty() {
             return None;
         }
         // Row-major position of every router id, and the inverse.
-        let mut position_of = vec![0u32; n];
-        let mut router_at = vec![0u32; n];
+        let mut position_of = vec![0u32; fabric.routers().len()];
+        let mut router_at = vec![u32::MAX; n];
         for router in fabric.router_ids() {
             let position = shape.position(fabric.coord(router)?)? as u32;
             position_of[router.index()] = position;
@@ -98,6 +271,7 @@ impl GridPaths {
             sums: 0,
             ring_of: Vec::new(),
             ids: Vec::new(),
+            broken,
         };
         for &d in order.order() {
             let d = d as usize;
@@ -119,17 +293,17 @@ impl GridPaths {
                 };
                 for down in [false, true] {
                     for c in 0..size {
-                        let router =
-                            hopbyte_fabric::RouterId(router_at[(start + c * stride) as usize]);
+                        let router = RouterId(router_at[(start + c * stride) as usize]);
                         let direction = Direction {
                             dim: d as u8,
                             positive: !down,
                         };
-                        // A mesh has no wrap-around link and a ring of one has no link at all. No route uses
-                        // them, so any number will do.
-                        let link = order.link(router, direction);
+                        // A mesh has no wrap-around link, a ring of one has no link at all, and others may be down.
+                        // No route uses them, so any number will do.
+                        let exists = router.0 != u32::MAX;
+                        let link = order.link(router, direction).filter(|_| exists);
                         let edge = !shape.wrap[d] && c == if down { 0 } else { size - 1 };
-                        if link.is_none() && !edge && size > 1 {
+                        if link.is_none() && !edge && size > 1 && paths.broken.is_none() {
                             return None;
                         }
                         paths.ids.push(link.unwrap_or(LinkId(u32::MAX)));
@@ -145,28 +319,9 @@ impl GridPaths {
             }
             for from in 0..size {
                 for to in 0..size {
-                    let stretch = match order.direction(d, from, to) {
-                        None => Stretch {
-                            down: false,
-                            start: 0,
-                            length: 0,
-                        },
-                        Some(Direction { positive: true, .. }) => Stretch {
-                            down: false,
-                            start: from as u16,
-                            length: ((to + size - from) % size) as u16,
-                        },
-                        // Routes in minus direction from c use the links of c, c-1, …: those from to+1 to from.
-                        Some(_) => Stretch {
-                            down: true,
-                            start: ((to + 1) % size) as u16,
-                            length: ((from + size - to) % size) as u16,
-                        },
-                    };
-                    let base = if stretch.down { 2 * size as u16 + 1 } else { 0 };
-                    dimension
-                        .sums
-                        .push((base + stretch.start, base + stretch.start + stretch.length));
+                    let positive = order.direction(d, from, to).is_none_or(|d| d.positive);
+                    let stretch = Stretch::of(size, (from, to), positive);
+                    dimension.sums.push(dimension.sums_of(stretch));
                     dimension.stretch.push(stretch);
                 }
             }
@@ -208,7 +363,15 @@ impl GridPaths {
             let hops = dim.stretch.iter().map(|s| s.length).collect();
             (dim.size, hops)
         };
-        GridDistances::new(self.coord.clone(), self.dims.iter().map(table))
+        let broken = self.broken.clone().map(|b| (b, self.position.clone()));
+        GridDistances::new(self.coord.clone(), self.dims.iter().map(table), broken)
+    }
+
+    /// The range of a pair's leg in a dimension.
+    #[inline]
+    fn stretch(&self, d: usize, (a, b): (usize, usize), leg: Leg) -> Stretch {
+        let ends = (u32::from(self.coord[a][d]), u32::from(self.coord[b][d]));
+        Stretch::of(self.dims[d].size, ends, leg.positive)
     }
 
     /// Prefix sums of one ring and direction, twice round, from the price of each link.
@@ -243,22 +406,22 @@ impl Paths for GridPaths {
         }
         let (a, b) = (a as usize, b as usize);
         f(self.inject[a] as usize, 1.0);
+        if let Some(broken) = &self.broken {
+            let from = (self.position[a], &self.coord[a]);
+            broken.each(from, &self.coord[b], |d, at, leg| {
+                let stretch = self.stretch(d, (a, b), leg);
+                self.dims[d].each(at as u32, stretch, &mut f);
+            });
+            f(self.eject[b] as usize, 1.0);
+            return;
+        }
         let mut at = self.position[a];
         for (d, dim) in self.dims.iter().enumerate() {
             let (from, to) = (u32::from(self.coord[a][d]), u32::from(self.coord[b][d]));
             if from == to {
                 continue;
             }
-            let stretch = dim.stretch[(from * dim.size + to) as usize];
-            let line = dim.links_at[at as usize] + if stretch.down { dim.size } else { 0 };
-            let mut c = u32::from(stretch.start);
-            for _ in 0..stretch.length {
-                f((line + c) as usize, 1.0);
-                c += 1;
-                if c == dim.size {
-                    c = 0;
-                }
-            }
+            dim.each(at, dim.stretch[(from * dim.size + to) as usize], &mut f);
             at = at + to * dim.stride - from * dim.stride;
         }
         f(self.eject[b] as usize, 1.0);
@@ -292,6 +455,16 @@ impl Paths for GridPaths {
         let (a, b) = (a as usize, b as usize);
         let host = |number: u32| prices.0[self.sums + number as usize - self.network_links];
         let mut sum = host(self.inject[a]) + host(self.eject[b]);
+        if let Some(broken) = &self.broken {
+            let from = (self.position[a], &self.coord[a]);
+            broken.each(from, &self.coord[b], |d, at, leg| {
+                let (dim, stretch) = (&self.dims[d], self.stretch(d, (a, b), leg));
+                let (start, end) = dim.sums_of(stretch);
+                let line = dim.sums_at[at] as usize;
+                sum += prices.0[line + end as usize] - prices.0[line + start as usize];
+            });
+            return sum;
+        }
         let mut at = self.position[a];
         for (d, dim) in self.dims.iter().enumerate() {
             let (from, to) = (u32::from(self.coord[a][d]), u32::from(self.coord[b][d]));

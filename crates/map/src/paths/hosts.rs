@@ -254,6 +254,14 @@ impl<'a> HostPaths<'a> {
                 let leaf = |n: NodeId| self.leaf[n.index()];
                 sets.each(leaf(from), leaf(to), f);
             }
+            // Every pair chooses its order of dimensions.
+            Middle::Computed if !self.routing.is_destination_based() => {
+                let mut links = Vec::new();
+                let routed = self.routing.route(self.fabric, from, to, &mut links);
+                if let (Ok(()), [_, inner @ .., _]) = (routed, &links[..]) {
+                    inner.iter().for_each(|l| f(l.index(), 1.0));
+                }
+            }
             Middle::Computed => {
                 let (mut at, eject) = (self.fabric.node(from).router, self.fabric.node(to).eject);
                 for _ in 0..self.fabric.network_routers() {

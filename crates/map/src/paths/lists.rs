@@ -82,6 +82,11 @@ impl Lists {
         self.links.extend(links);
     }
 
+    /// Whether a list has no links.
+    pub(crate) fn is_empty(&self, at: usize) -> bool {
+        self.range(at).is_empty()
+    }
+
     /// Whether two lists are the same.
     pub(crate) fn is_same(&self, a: usize, b: usize) -> bool {
         let list = |at: usize| {

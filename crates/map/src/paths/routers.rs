@@ -1,8 +1,9 @@
 //! Routes between routers: as stored lists, or computed when needed.
 
 use super::computed::Computed;
+use super::computed::grouped::Grouped;
 use super::table::{MAX_ENTRIES, Table};
-use super::{Paths, Prices};
+use super::{Paths, Prices, grid};
 use crate::linear::Distances;
 use crate::problem::{MapError, Problem};
 use crate::schedule::Stop;
@@ -311,17 +312,20 @@ impl Ends {
 /// Refuses routes that can only be stored and would clearly take too much memory, before any other work.
 ///
 /// # Errors
-/// Too many nodes for the length of their routes.
+/// Too many nodes for the length of their routes, or nodes of a grid without a route.
 pub(crate) fn refuse_if_large(problem: &Problem<'_>) -> Result<(), MapError> {
+    let ends = Ends::of(problem);
     let is_computed = match problem.routing {
-        Routing::Groups(groups) => groups.is_whole(),
+        Routing::Groups(groups) => Grouped::fits(problem.fabric, groups, &ends.sources),
         Routing::DimensionOrder(_) | Routing::Hosts(_) => false,
         Routing::Tables(_) | Routing::Tree(_) | Routing::Minimal(_) => true,
     };
-    let ends = Ends::of(problem);
-    match is_computed || ends.expected_entries(problem) <= MAX_ENTRIES as f64 {
-        true => Ok(()),
-        false => Err(ends.too_large(problem)),
+    if is_computed || ends.expected_entries(problem) <= MAX_ENTRIES as f64 {
+        return Ok(());
+    }
+    match grid::unroutable(problem) {
+        dead if dead.is_empty() => Err(ends.too_large(problem)),
+        dead => Err(MapError::unroutable(problem.fabric, dead)),
     }
 }
 
@@ -384,7 +388,7 @@ mod tests {
         });
     }
 
-    /// Routes around a failed cable of a torus can only be stored.
+    /// Route costs on a torus with a failed cable need stored routes; other objectives do not.
     #[test]
     fn routes_that_do_not_fit_are_refused_before_they_are_made() {
         for (machine, fits) in [
@@ -396,5 +400,7 @@ mod tests {
             let refused = |problem: &Problem<'_>| refuse_if_large(problem).is_err();
             assert_eq!(on_all(machine, &[0], refused), !fits, "{machine}");
         }
+        let closed = |problem: &Problem<'_>| grid::GridPaths::new(problem).is_some();
+        assert!(on_all("torus:32x16x16", &[0], closed));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Paths;
 use super::computed::Computed;
-use super::grid::GridPaths;
+use super::grid::{self, GridPaths};
 use super::hosts::HostPaths;
 use super::routers::{Between, Ends, RouterDistances, RouterPaths};
 use super::summed::Summed;
@@ -11,11 +11,14 @@ use crate::change::count as count_loads;
 use crate::evaluate::evaluate;
 use crate::graph::Graph;
 use crate::linear::Distances;
-use crate::problem::Problem;
+use crate::problem::{MapError, Problem};
 use crate::schedule::Stop;
+use hopbyte_fabric::Unroutable;
 use hopbyte_fabric::faults::Fault;
 use hopbyte_fabric::random::Random;
-use hopbyte_fabric::{Allocation, Exchange, Fabric, LinkId, NodeId, Placement, Routing, spec};
+use hopbyte_fabric::{
+    Allocation, End, Exchange, Fabric, LinkId, NodeId, Placement, RouterId, Routing, spec,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -90,7 +93,7 @@ proptest! {
 }
 
 /// The problem of a machine with all of its nodes, and failed cables between routers by number.
-pub(crate) fn on_all<T>(text: &str, failed: &[usize], ask: impl Fn(&Problem<'_>) -> T) -> T {
+pub(crate) fn on_all<T>(text: &str, failed: &[usize], ask: impl FnOnce(&Problem<'_>) -> T) -> T {
     let spec::Described { fabric, routing } = spec::machine(text).unwrap();
     let nodes: Vec<NodeId> = fabric.node_ids().collect();
     let (fabric, routing) = broken(fabric, routing, failed);
@@ -287,6 +290,127 @@ fn gemini_in_closed_form() {
     check(&problem, &GridPaths::new(&problem).unwrap());
 }
 
+/// Routes round failed cables, without a list of any; where a pair has none, it is named.
+#[test]
+fn grids_with_failed_cables_in_closed_form() {
+    let (mut closed, mut dead, mut mixed) = (0, 0, 0);
+    for seed in 0..40 {
+        let mut rng = Random::stream(seed, 0);
+        let machine = [
+            "torus:4x3x5",
+            "gemini:2x3x4",
+            "torus:5x2x3:nodes=2",
+            "mesh:4x3x2",
+        ];
+        let failed: Vec<usize> = (0..1 + rng.below(5)).map(|_| rng.below(90)).collect();
+        on_all(machine[rng.below(4)], &failed, |problem| {
+            let unroutable = grid::unroutable(problem);
+            let Some(grid) = GridPaths::new(problem) else {
+                let refused = RouterPaths::stored(problem, &Ends::of(problem), Stop::default());
+                assert!(matches!(refused.err(), Some(MapError::Unroutable { .. })));
+                let route = |a: NodeId, b: NodeId| {
+                    let (routing, mut links) = (problem.routing, Vec::new());
+                    routing.route(problem.fabric, a, b, &mut links).err()
+                };
+                let nodes = || problem.fabric.node_ids();
+                let mut walked: Vec<Unroutable> = nodes()
+                    .flat_map(|a| nodes().filter_map(move |b| route(a, b)))
+                    .collect();
+                let mut found = unroutable;
+                for list in [&mut walked, &mut found] {
+                    list.sort_by_key(|u| (u.from, u.to));
+                }
+                assert_eq!(found, walked, "{seed}");
+                // The other nodes reach each other, each pair by the first order that does.
+                let lost = |n: NodeId| found.iter().any(|u| u.from == n);
+                let list = nodes().filter(|&n| !lost(n)).map(|n| (n, 1)).collect();
+                if let Ok(allocation) = Allocation::new(problem.fabric, list) {
+                    let rest = Problem {
+                        allocation: &allocation,
+                        ..*problem
+                    };
+                    check_grid(&rest, &GridPaths::new(&rest).unwrap());
+                    mixed += usize::from(!problem.routing.is_destination_based());
+                }
+                dead += 1;
+                return;
+            };
+            assert!(unroutable.is_empty());
+            check_grid(problem, &grid);
+            closed += 1;
+        });
+    }
+    assert!(
+        closed > 10 && dead > 0 && mixed > 0,
+        "{closed} {dead} {mixed}"
+    );
+}
+
+fn check_grid(problem: &Problem<'_>, grid: &GridPaths) {
+    check(problem, grid);
+    let distances = grid.distances();
+    let places = problem.allocation.nodes().len() as u32;
+    for (a, b) in (0..places).flat_map(|a| (0..places).map(move |b| (a, b))) {
+        let (from, to) = (problem.node_at(a), problem.node_at(b));
+        let hops = problem.routing.hops(problem.fabric, from, to).unwrap();
+        assert_eq!(distances.get(a, b), hops as f64, "{a} -> {b}");
+    }
+}
+
+/// A group that failed links divide: only one part of it has nodes of the job, so every pair has a route.
+#[test]
+fn divided_groups_are_computed() {
+    for routing in ["minimal", "valiant", "adaptive:0.5"] {
+        let machine = spec::machine("dragonfly:5x4:nodes=2,global=4").unwrap();
+        let whole = machine.fabric;
+        let group = |r: RouterId| whole.coord(r).unwrap()[0];
+        let lost = |r: RouterId| group(r) == 1 && r.0 % 2 == 1;
+        let divides = |&l: &LinkId| match (whole.link(l).from, whole.link(l).to) {
+            (End::Router(a), End::Router(b)) => group(a) == group(b) && lost(a) != lost(b),
+            _ => false,
+        };
+        let faults: Vec<Fault> = whole
+            .link_ids()
+            .filter(divides)
+            .map(Fault::OneWay)
+            .collect();
+        assert!(!faults.is_empty());
+        // Groups to which the rest of the divided one has cables.
+        let joined = |g: u32| {
+            whole.links().iter().any(|l| match (l.from, l.to) {
+                (End::Router(a), End::Router(b)) => group(a) == 1 && !lost(a) && group(b) == g,
+                _ => false,
+            })
+        };
+        let kept = |&n: &NodeId| {
+            let router = whole.node(n).router;
+            !lost(router) && joined(group(router))
+        };
+        let list = whole.node_ids().filter(kept);
+        let list: Vec<(NodeId, u32)> = list.map(|n| (n, 1)).collect();
+        let all: Vec<(NodeId, u32)> = whole.node_ids().map(|n| (n, 1)).collect();
+        let fabric = whole.clone().with_faults(&faults);
+        let named = Routing::named(&fabric, routing).unwrap();
+        let exchange = Exchange::new(1, []).unwrap();
+        let ask = |list| {
+            let allocation = Allocation::new(&fabric, list).unwrap();
+            let problem = Problem::new(&fabric, &named, &exchange, &allocation);
+            let (ends, stop) = (Ends::of(&problem), Stop::default());
+            let stored = RouterPaths::stored(&problem, &ends, stop);
+            let routes = ends.computed(&problem).unwrap();
+            let computed = RouterPaths::computed(&problem, &ends, routes, stop);
+            if computed.is_ok() {
+                check_stored(&problem);
+            }
+            (stored.err(), computed.err())
+        };
+        assert_eq!(ask(list), (None, None), "{routing}");
+        // The two parts have no route to each other.
+        let (stored, computed) = ask(all);
+        assert!(stored.is_some() && stored == computed, "{routing}");
+    }
+}
+
 /// Hops beyond 255 are not cut off.
 #[test]
 fn distances_on_a_long_line() {
@@ -331,6 +455,31 @@ fn hosts_with_links_inside() {
             check_loads(&problem, &paths);
         }
     }
+}
+
+/// Two cuts of one ring: pairs take different orders of dimensions.
+#[test]
+fn hosts_on_a_torus_with_mixed_orders() {
+    let machine = spec::machine("torus:5x4x2:nodes=4,hosts=gh200-quad").unwrap();
+    let names = ["r0-0-0 X+", "r2-0-0 X+"];
+    let faults = names.map(|l| Fault::Cable(machine.fabric.find_link(l).unwrap()));
+    let fabric = machine.fabric.with_faults(&faults);
+    let routing = machine.routing.rerouted(&fabric);
+    assert!(!routing.network().is_destination_based());
+    // The ring itself stays divided.
+    let outside = |n: &NodeId| {
+        let port = fabric.inside().unwrap().port_of(*n);
+        fabric.coord(fabric.node(port).router).unwrap()[1..] != [0, 0]
+    };
+    let places: Vec<NodeId> = fabric.places().into_iter().filter(outside).collect();
+    let list = places.into_iter().step_by(3).map(|n| (n, 1)).collect();
+    let allocation = Allocation::new(&fabric, list).unwrap();
+    let exchange = Exchange::new(1, []).unwrap();
+    let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
+    let mut paths = HostPaths::new(&problem, Stop::default()).unwrap().unwrap();
+    check_shares(&problem, &paths, |share| share);
+    paths.compute_all();
+    check_shares(&problem, &paths, |share| share);
 }
 
 /// Loads of random placements are those of the evaluation.

@@ -2,7 +2,8 @@
 //!
 //! A route between two groups consists of links inside the source's group, which depend on the source's router and the
 //! target's group; of links beyond both groups, which depend on the groups; and of links inside the target's group,
-//! which depend on the source's group and the target's router. Routes inside a group are stored by pair of routers.
+//! which depend on the source's group and the target's router. Routes inside a group are stored by pair of routers. A group
+//! that failed links divide counts as several, see [`GroupPaths::parts`].
 
 use crate::paths::lists::Lists;
 use hopbyte_fabric::routing::GroupPaths;
@@ -10,7 +11,7 @@ use hopbyte_fabric::{End, Fabric, LinkId, NodeId, Routing};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
-/// Greatest number of pairs of routers of the same group.
+/// Greatest number of pairs of routers of the same group, and of routers and groups.
 const MOST_PAIRS: usize = 1 << 25;
 
 /// Rows of lists that are made side by side.
@@ -55,22 +56,18 @@ enum Parts {
 }
 
 impl Grouped {
-    /// `None` if routes are not of this kind: not between groups, or some group is divided, so that a route depends on both
-    /// of its ends.
+    /// `None` if routes are not of this kind, or groups are so many or large that lists would not fit.
     pub(crate) fn new(fabric: &Fabric, routing: &Routing, sources: &[NodeId]) -> Option<Self> {
         let Routing::Groups(paths) = routing else {
             return None;
         };
         let group_of = |n: NodeId| paths.group(fabric.node(n).router);
-        let (place, members) = places(sources, group_of);
-        let pairs: usize = members.iter().map(|m| m.len() * m.len()).sum();
-        if pairs > MOST_PAIRS || !paths.is_whole() {
-            return None;
-        }
+        let (place, members) = divided(fabric, paths, sources)?;
+        // No route, no list: see [`Self::joins`].
         let steps = |from: NodeId, to: NodeId, part: Part| {
             let mut all = Vec::new();
             if from != to {
-                routing.shares(fabric, from, to, &mut all).ok()?;
+                let _ = routing.shares(fabric, from, to, &mut all);
             }
             let own = [fabric.node(from).inject, fabric.node(to).eject];
             let ends = [group_of(from), group_of(to)];
@@ -84,31 +81,31 @@ impl Grouped {
                 };
                 is_in_part && !own.contains(&link)
             });
-            Some(all)
+            all
         };
         let groups = members.len();
         let first = |group: usize| sources[members[group][0] as usize];
         let is_in = |router: usize, group: usize| place[router].group as usize == group;
         let out = lists(sources.len(), groups, |router, group| {
             match is_in(router, group) {
-                true => Some(Vec::new()),
+                true => Vec::new(),
                 false => steps(sources[router], first(group), Part::Out),
             }
-        })?;
+        });
         let middle = lists(groups, groups, |from, to| match from == to {
-            true => Some(Vec::new()),
+            true => Vec::new(),
             false => steps(first(from), first(to), Part::Middle),
-        })?;
+        });
         let into = lists(groups, sources.len(), |group, router| {
             match is_in(router, group) {
-                true => Some(Vec::new()),
+                true => Vec::new(),
                 false => steps(first(group), sources[router], Part::Into),
             }
-        })?;
+        });
         let mut local = Lists::new();
         for (router, &from) in sources.iter().enumerate() {
             for &to in &members[place[router].group as usize] {
-                let steps = steps(from, sources[to as usize], Part::All)?;
+                let steps = steps(from, sources[to as usize], Part::All);
                 local.push(steps.into_iter().map(|(link, share)| (link.0, share)));
             }
         }
@@ -130,6 +127,19 @@ impl Grouped {
             local,
             hops,
         })
+    }
+
+    /// Whether lists of these ends fit.
+    pub(crate) fn fits(fabric: &Fabric, paths: &GroupPaths, sources: &[NodeId]) -> bool {
+        divided(fabric, paths, sources).is_some()
+    }
+
+    /// Whether there is a route between two routers; one between groups has a link beyond both.
+    pub(crate) fn joins(&self, a: u32, b: u32) -> bool {
+        match self.parts(a, b) {
+            Parts::Local(at) => a == b || !self.local.is_empty(at),
+            Parts::Far([_, middle, _]) => !self.middle.is_empty(middle),
+        }
     }
 
     #[inline]
@@ -193,6 +203,19 @@ fn is_inside(paths: &GroupPaths, fabric: &Fabric, link: LinkId, group: u32) -> b
     }
 }
 
+/// [`places`] by the parts of groups; `None` if their lists would not fit.
+fn divided(
+    fabric: &Fabric,
+    paths: &GroupPaths,
+    sources: &[NodeId],
+) -> Option<(Vec<Place>, Vec<Vec<u32>>)> {
+    let parts = paths.parts();
+    let (place, members) = places(sources, |n| parts[fabric.node(n).router.index()]);
+    let pairs: usize = members.iter().map(|m| m.len() * m.len()).sum();
+    let fits = pairs.max(sources.len() * members.len()) <= MOST_PAIRS;
+    fits.then_some((place, members))
+}
+
 /// Places of routers in groups, and the routers of every group.
 fn places(sources: &[NodeId], group_of: impl Fn(NodeId) -> u32) -> (Vec<Place>, Vec<Vec<u32>>) {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
@@ -220,25 +243,25 @@ fn places(sources: &[NodeId], group_of: impl Fn(NodeId) -> u32) -> (Vec<Place>, 
     (place, members)
 }
 
-/// Lists by row and column; `None` if one of them is.
+/// Lists by row and column.
 fn lists(
     rows: usize,
     columns: usize,
-    list: impl Fn(usize, usize) -> Option<Vec<(LinkId, f64)>> + Sync,
-) -> Option<Lists> {
+    list: impl Fn(usize, usize) -> Vec<(LinkId, f64)> + Sync,
+) -> Lists {
     let mut all = Lists::new();
     let rows: Vec<usize> = (0..rows).collect();
     for part in rows.chunks(ROWS) {
         let row = |&row: &usize| {
             let mut lists = Lists::new();
             for column in 0..columns {
-                let steps = list(row, column)?.into_iter();
+                let steps = list(row, column).into_iter();
                 lists.push(steps.map(|(link, share)| (link.0, share)));
             }
-            Some(lists)
+            lists
         };
-        let made: Option<Vec<Lists>> = part.par_iter().map(row).collect();
-        made?.iter().for_each(|lists| all.append(lists));
+        let made: Vec<Lists> = part.par_iter().map(row).collect();
+        made.iter().for_each(|lists| all.append(lists));
     }
-    Some(all)
+    all
 }

@@ -3,7 +3,7 @@
 //!
 //! Each form gives the links of [`Routing::shares`] and the same shares.
 
-mod grouped;
+pub(super) mod grouped;
 mod product;
 mod shortest;
 mod walked;
@@ -120,6 +120,7 @@ impl<'a> Computed<'a> {
             for (to, &target) in targets.iter().enumerate().filter(|_| !stop.is_set()) {
                 let joined = match &self.form {
                     Form::Shortest(shortest) => shortest.joins(self.sources[from], self.to[to]),
+                    Form::Grouped(grouped) => grouped.joins(from as u32, to as u32),
                     _ => true,
                 };
                 if source != target && !(source_up && up[to] && joined) {

@@ -14,20 +14,31 @@ use std::path::{Path, PathBuf};
 /// The folder is missing, not writable, or full; the temporary file is removed then. A path that is a folder, a socket
 /// or a symbolic link without a target.
 pub fn write_atomic(path: &Path, contents: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), ApplyError> {
+    write_atomic_by(path, &mut |file| file.write_all(contents.as_ref()))
+}
+
+/// [`write_atomic`] of contents that are written piece by piece.
+///
+/// # Errors
+/// Those of [`write_atomic`] and of `contents`.
+pub fn write_atomic_by(path: &Path, contents: &mut Contents<'_>) -> Result<(), ApplyError> {
     let fail = |source| ApplyError::Write {
         path: path.to_owned(),
         source,
     };
-    write(path, contents.as_ref()).map_err(fail)
+    write(path, contents).map_err(fail)
 }
 
-fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+/// Writes the contents of a file.
+type Contents<'a> = dyn FnMut(&mut dyn Write) -> io::Result<()> + 'a;
+
+fn write(path: &Path, contents: &mut Contents<'_>) -> io::Result<()> {
     let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     let target = match fs::metadata(path).map(|old| old.file_type()) {
         Ok(kind) if kind.is_file() => fs::canonicalize(path)?,
         Ok(kind) if kind.is_dir() => return refused("found a folder, expected a file"),
         Ok(kind) if kind.is_socket() => return refused("found a socket, expected a file"),
-        Ok(_) => return File::options().write(true).open(path)?.write_all(contents),
+        Ok(_) => return contents(&mut File::options().write(true).open(path)?),
         Err(_) if path.is_symlink() => {
             return refused("found a symbolic link without a target, expected a file");
         }
@@ -42,12 +53,12 @@ fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     written
 }
 
-fn fill(temporary: &Path, target: &Path, contents: &[u8]) -> io::Result<()> {
+fn fill(temporary: &Path, target: &Path, contents: &mut Contents<'_>) -> io::Result<()> {
     let mut file = File::options()
         .write(true)
         .create_new(true)
         .open(temporary)?;
-    file.write_all(contents)?;
+    contents(&mut file)?;
     if let Ok(old) = fs::metadata(target) {
         file.set_permissions(old.permissions())?;
     }

@@ -4,8 +4,10 @@ use crate::error::Result;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_observe::oracle::Ask;
 use hopbyte_observe::text::{Limits, Text, lossy};
-use hopbyte_oracle::{Aggregate, CostMatrix, Metric, Over, RouteCost, RouteCosts};
+use hopbyte_oracle::{Aggregate, Metric, Over, RouteCost, RouteCosts, RouterMatrix};
 use serde::Serialize;
+use std::convert::Infallible;
+use std::io::{self, Write};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -113,49 +115,99 @@ pub fn read_pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(NodeId, NodeId)>>
 }
 
 /// NumPy's own format, version 1: a header padded to a multiple of 64 bytes, then the values.
-pub fn npy(matrix: &CostMatrix) -> Vec<u8> {
+///
+/// # Errors
+/// Those of `out`.
+pub fn npy(matrix: &RouterMatrix<'_, '_>, out: &mut dyn Write) -> io::Result<()> {
     let n = matrix.size();
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n}, {n}), }}");
     let unpadded = 10 + header.len() + 1;
     header.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
     header.push('\n');
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((header.len() as u16).to_le_bytes());
-    bytes.extend(header.as_bytes());
-    bytes.extend(matrix.as_slice().iter().flat_map(|v| v.to_le_bytes()));
-    bytes
+    out.write_all(b"\x93NUMPY\x01\x00")?;
+    out.write_all(&(header.len() as u16).to_le_bytes())?;
+    out.write_all(header.as_bytes())?;
+    let mut bytes = Vec::with_capacity(4 * n);
+    matrix.each_row(|_, row| {
+        bytes.clear();
+        bytes.extend(row.iter().flat_map(|v| v.to_le_bytes()));
+        out.write_all(&bytes)
+    })
 }
 
-/// The value of a rank, from 0, in ascending order; the values are counted twice rather than copied, since a matrix may
-/// take gigabytes.
-fn ranked<I: Iterator<Item = f32>>(values: impl Fn() -> I, rank: usize) -> Option<f32> {
-    const HALF: u32 = 16;
-    // Unsigned numbers in the order of the values.
-    let key = |v: f32| match v.to_bits() {
-        bits if v.is_sign_negative() => !bits,
-        bits => bits | 1 << 31,
-    };
-    let find = |counts: &[usize], mut rank: usize| {
-        for (at, &count) in counts.iter().enumerate() {
-            if rank < count {
-                return Some((at as u32, rank));
+/// Bits of a value that are counted at a time.
+const HALF: u32 = 16;
+
+/// Values counted by the upper half of their bits, and then by the lower half of those that share it with a wanted one:
+/// exact ranks without a copy of the values, which may take gigabytes.
+struct Ranks {
+    upper: Vec<u64>,
+    /// Upper half, values below it, and the values that have it by their lower half.
+    wanted: Vec<(u32, u64, Vec<u64>)>,
+}
+
+impl Ranks {
+    fn new() -> Self {
+        Self {
+            upper: vec![0; 1 << HALF],
+            wanted: Vec::new(),
+        }
+    }
+
+    /// Unsigned numbers in the order of the values.
+    fn key(value: f32) -> u32 {
+        match value.to_bits() {
+            bits if value.is_sign_negative() => !bits,
+            bits => bits | 1 << 31,
+        }
+    }
+
+    fn count(&mut self, value: f32) {
+        self.upper[(Self::key(value) >> HALF) as usize] += 1;
+    }
+
+    /// The number that holds a rank, from 0, and the values before it.
+    fn find(counts: &[u64], rank: u64) -> Option<(u32, u64)> {
+        let mut before = 0;
+        for (at, &count) in (0..).zip(counts) {
+            if rank < before + count {
+                return Some((at, before));
             }
-            rank -= count;
+            before += count;
         }
         None
-    };
-    let mut counts = vec![0usize; 1 << HALF];
-    values().for_each(|v| counts[(key(v) >> HALF) as usize] += 1);
-    let (high, rank) = find(&counts, rank)?;
-    counts.fill(0);
-    let low = values().map(key).filter(|k| k >> HALF == high);
-    low.for_each(|k| counts[(k & ((1 << HALF) - 1)) as usize] += 1);
-    let (low, _) = find(&counts, rank)?;
-    let found = high << HALF | low;
-    Some(f32::from_bits(match found >> 31 {
-        1 => found & !(1 << 31),
-        _ => !found,
-    }))
+    }
+
+    /// Asks for the value of a rank, once all are counted.
+    fn want(&mut self, rank: u64) {
+        if let Some((upper, before)) = Self::find(&self.upper, rank)
+            && self.wanted.iter().all(|w| w.0 != upper)
+        {
+            self.wanted.push((upper, before, vec![0; 1 << HALF]));
+        }
+    }
+
+    /// Counts a value again, for the wanted ranks.
+    fn refine(&mut self, value: f32) {
+        let key = Self::key(value);
+        for (upper, _, lower) in &mut self.wanted {
+            if key >> HALF == *upper {
+                lower[(key & ((1 << HALF) - 1)) as usize] += 1;
+            }
+        }
+    }
+
+    /// The value of a wanted rank.
+    fn get(&self, rank: u64) -> Option<f32> {
+        let (upper, _) = Self::find(&self.upper, rank)?;
+        let (_, before, lower) = self.wanted.iter().find(|w| w.0 == upper)?;
+        let (lower, _) = Self::find(lower, rank - before)?;
+        let key = upper << HALF | lower;
+        Some(f32::from_bits(match key >> 31 {
+            1 => key & !(1 << 31),
+            _ => !key,
+        }))
+    }
 }
 
 /// Summary of a cost matrix.
@@ -183,48 +235,64 @@ pub struct CostsSummary {
 }
 
 impl CostsSummary {
-    /// Of a matrix of costs between routers.
-    pub fn of(asked: Asked, fabric: &Fabric, matrix: &CostMatrix) -> Self {
+    /// Of a matrix of costs between routers, which is passed over twice.
+    pub fn of(asked: Asked, fabric: &Fabric, matrix: &RouterMatrix<'_, '_>) -> Self {
         let n = matrix.size();
-        let off_diagonal = || {
-            (0..n).flat_map(move |from| {
-                let row = matrix.row(from).iter().enumerate();
-                row.filter(move |&(to, _)| to != from)
-                    .map(move |(to, &v)| (from, to, v))
-            })
-        };
-        let finite = || off_diagonal().map(|(.., v)| v).filter(|v| v.is_finite());
-        let count = finite().count();
-        let max = finite().reduce(f32::max);
-        let dearest = off_diagonal()
-            .find(|&(.., v)| Some(v) == max)
-            .map(|(from, to, _)| {
-                let name = |r| fabric.router(hopbyte_fabric::RouterId::of(r)).name.clone();
-                (name(from), name(to))
-            });
-        let min = finite().reduce(f32::min);
-        let quantile = |share: f64| {
-            let at = ((count as f64 * share).ceil() as usize).checked_sub(1)?;
-            ranked(finite, at.min(count - 1))
-        };
+        let (mut count, mut unknown, mut unroutable) = (0u64, 0, 0);
+        let (mut min, mut max): (Option<f32>, Option<f32>) = (None, None);
+        let mut dearest = None;
+        let mut ranks = Ranks::new();
+        each_pair(matrix, |pair, value| match value {
+            v if v.is_nan() => unknown += 1,
+            v if v.is_infinite() => unroutable += 1,
+            v => {
+                count += 1;
+                ranks.count(v);
+                min = Some(min.map_or(v, |m| m.min(v)));
+                if max.is_none_or(|m| v > m) {
+                    max = Some(v);
+                    dearest = Some(pair);
+                }
+            }
+        });
+        let rank = |share: f64| ((count as f64 * share).ceil() as u64).checked_sub(1);
+        let wanted = [0.5, 0.99].map(|share| rank(share).map(|r| r.min(count - 1)));
+        wanted.iter().flatten().for_each(|&r| ranks.want(r));
+        each_pair(matrix, |_, value| {
+            if value.is_finite() {
+                ranks.refine(value);
+            }
+        });
+        let name = |r| fabric.router(hopbyte_fabric::RouterId::of(r)).name.clone();
         Self {
             schema: "hopbyte.costs/1",
             asked,
             min,
-            median: quantile(0.5),
-            percentile_99: quantile(0.99),
+            median: wanted[0].and_then(|r| ranks.get(r)),
+            percentile_99: wanted[1].and_then(|r| ranks.get(r)),
             max,
-            dearest,
+            dearest: dearest.map(|(from, to)| (name(from), name(to))),
             pairs: n * n.saturating_sub(1),
-            unknown: off_diagonal().filter(|(.., v)| v.is_nan()).count(),
-            unroutable: off_diagonal().filter(|(.., v)| v.is_infinite()).count(),
+            unknown,
+            unroutable,
         }
     }
 }
 
+/// Calls `take` for every pair of different routers.
+fn each_pair(matrix: &RouterMatrix<'_, '_>, mut take: impl FnMut((usize, usize), f32)) {
+    let all: std::result::Result<(), Infallible> = matrix.each_row(|from, row| {
+        for (to, &value) in row.iter().enumerate().filter(|&(to, _)| to != from) {
+            take((from, to), value);
+        }
+        Ok(())
+    });
+    let Ok(()) = all;
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ranked;
+    use super::Ranks;
     use hopbyte_fabric::random::Random;
 
     #[test]
@@ -236,9 +304,13 @@ mod tests {
         values.extend([0.0, 0.0, -1.5, 2.0, f32::MAX, f32::MIN_POSITIVE]);
         let mut sorted = values.clone();
         sorted.sort_by(f32::total_cmp);
-        for (rank, &expected) in sorted.iter().enumerate() {
-            assert_eq!(ranked(|| values.iter().copied(), rank), Some(expected));
+        let mut ranks = Ranks::new();
+        values.iter().for_each(|&v| ranks.count(v));
+        (0..values.len() as u64).for_each(|rank| ranks.want(rank));
+        values.iter().for_each(|&v| ranks.refine(v));
+        for (rank, &expected) in (0..).zip(&sorted) {
+            assert_eq!(ranks.get(rank), Some(expected));
         }
-        assert_eq!(ranked(|| values.iter().copied(), values.len()), None);
+        assert_eq!(ranks.get(values.len() as u64), None);
     }
 }

@@ -48,6 +48,6 @@ mod tree;
 mod view;
 
 pub use costs::{RouteCost, RouteCosts};
-pub use matrix::{CostMatrix, OracleError};
+pub use matrix::{CostMatrix, OracleError, RouterMatrix};
 pub use metric::{Aggregate, Metric, Over};
 pub use view::View;

@@ -11,6 +11,10 @@ use thiserror::Error;
 
 /// Most entries of a matrix (4 bytes each).
 const MAX_ENTRIES: usize = 1 << 31;
+/// Most entries that are held for [`RouteCosts::routers`]; more come row by row.
+const WHOLE: usize = 1 << 28;
+/// Entries of the rows that are computed at a time.
+const BLOCK: usize = 1 << 24;
 /// With fewer nodes than this share of the routers, walking each route is faster than building whole trees.
 const WALK_BELOW: usize = 16;
 
@@ -26,13 +30,26 @@ pub enum OracleError {
         /// Requested rows.
         found: usize,
     },
+    /// The matrix is too large to be held, and its rows cannot be computed one by one.
+    #[error(
+        "costs of all pairs: found {found} routers ({} GB of costs), expected at most {} where the routes to a router are found together\nhint: ask for the pairs of a job (--pairs FILE); healthy grids and dragonflies have no such limit",
+        gb(*.found), WHOLE.isqrt()
+    )]
+    Together {
+        /// Routers.
+        found: usize,
+    },
+}
+
+fn gb(size: usize) -> f64 {
+    (4e-8 * (size as f64).powi(2)).round() / 10.0
 }
 
 impl OracleError {
     /// Class of the error.
     pub fn class(&self) -> Class {
         match self {
-            Self::TooLarge { .. } => Class::Limit,
+            Self::TooLarge { .. } | Self::Together { .. } => Class::Limit,
         }
     }
 }
@@ -89,6 +106,52 @@ impl CostMatrix {
     }
 }
 
+/// Costs between all routers, held or computed row by row whenever they are asked for.
+#[derive(Debug)]
+pub struct RouterMatrix<'c, 'a> {
+    costs: &'c RouteCosts<'a>,
+    whole: Option<CostMatrix>,
+}
+
+impl RouterMatrix<'_, '_> {
+    /// Rows and columns.
+    pub fn size(&self) -> usize {
+        self.costs.network_routers()
+    }
+
+    /// Whether all entries are held.
+    pub fn is_whole(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// Calls `take` with every row in order, until it fails.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub fn each_row<E>(
+        &self,
+        mut take: impl FnMut(usize, &[f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let n = self.size();
+        if let Some(whole) = &self.whole {
+            return (0..n).try_for_each(|from| take(from, whole.row(from)));
+        }
+        let block = (BLOCK / n.max(1)).max(1);
+        self.costs.on_network(|costs| {
+            let grid = costs.router_grid();
+            let mut rows = vec![0f32; block * n];
+            for first in (0..n).step_by(block) {
+                let rows = &mut rows[..block.min(n - first) * n];
+                costs.fill_rows(rows, first, grid.as_ref());
+                for (at, row) in rows.chunks(n).enumerate() {
+                    take(first + at, row)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
 /// A starting point of routes.
 struct Source {
     router: RouterId,
@@ -103,29 +166,94 @@ impl RouteCosts<'_> {
     /// # Errors
     /// [`OracleError::TooLarge`] for a matrix above the limit.
     pub fn all_routers(&self) -> Result<CostMatrix, OracleError> {
-        if let Routing::Hosts(hosts) = self.routing {
-            let network = self.fabric.network();
-            let values = self.values[..network.links().len()].into();
-            let sides = (&*network, &hosts.network);
-            let how = (self.metric, self.aggregate, self.over);
-            let costs = RouteCosts::of_values(sides.0, sides.1, values, how.0, how.1, how.2);
-            return costs.all_routers();
-        }
-        let matrix = CostMatrix::zeroed(self.fabric.routers().len())?;
+        self.on_network(|costs| {
+            let mut matrix = CostMatrix::zeroed(costs.fabric.routers().len())?;
+            let grid = costs.router_grid();
+            if grid.is_some() || !costs.routes_are_trees() {
+                costs.fill_rows(&mut matrix.values, 0, grid.as_ref());
+                return Ok(matrix);
+            }
+            let (values, code) = costs.encoded();
+            let targets: Vec<Target> = costs.fabric.router_ids().map(Target::Router).collect();
+            Ok(costs.fill_trees(matrix, &targets, &values, code))
+        })
+    }
+
+    /// The same, without holding more than a gigabyte: the rows of larger matrices are computed as often as they are asked
+    /// for.
+    ///
+    /// # Errors
+    /// [`OracleError::Together`] for a large machine on which one row takes as long as all; nothing is computed then.
+    pub fn routers(&self) -> Result<RouterMatrix<'_, '_>, OracleError> {
+        self.routers_within(WHOLE)
+    }
+
+    /// [`RouteCosts::routers`], holding no more than a number of entries.
+    fn routers_within(&self, most: usize) -> Result<RouterMatrix<'_, '_>, OracleError> {
+        let n = self.network_routers();
+        let copies = if self.aggregate == Aggregate::Mean {
+            2
+        } else {
+            1
+        };
+        let by_row = self.on_network(|costs| costs.has_grid() || !costs.routes_are_trees());
+        let entries = n
+            .saturating_mul(n)
+            .saturating_mul(if by_row { 1 } else { copies });
+        let whole = match (entries <= most, by_row) {
+            (true, _) => Some(self.all_routers()?),
+            (false, true) => None,
+            (false, false) => return Err(OracleError::Together { found: n }),
+        };
+        Ok(RouterMatrix { costs: self, whole })
+    }
+
+    fn network_routers(&self) -> usize {
+        self.fabric.network_routers()
+    }
+
+    /// The costs of the network alone, where hosts have links inside.
+    fn on_network<T>(&self, ask: impl FnOnce(&RouteCosts<'_>) -> T) -> T {
+        let Routing::Hosts(hosts) = self.routing else {
+            return ask(self);
+        };
+        let network = self.fabric.network();
+        let values = self.values[..network.links().len()].into();
+        let how = (self.metric, self.aggregate, self.over);
+        ask(&RouteCosts::of_values(
+            &network,
+            &hosts.network,
+            values,
+            how.0,
+            how.1,
+            how.2,
+        ))
+    }
+
+    fn has_grid(&self) -> bool {
+        matches!(self.routing, Routing::DimensionOrder(order) if order.is_healthy())
+    }
+
+    fn router_grid(&self) -> Option<(Grid, Code)> {
         let (values, code) = self.encoded();
-        if let Routing::DimensionOrder(order) = self.routing
-            && order.is_healthy()
-        {
-            let grid = Grid::new(self.fabric, order, &values, code);
-            return Ok(self.fill_grid(matrix, &grid, code));
+        match self.routing {
+            Routing::DimensionOrder(order) if order.is_healthy() => {
+                Some((Grid::new(self.fabric, order, &values, code), code))
+            }
+            _ => None,
         }
-        if !self.routes_are_trees() {
-            let first = |r| self.fabric.nodes_on(r).first().copied();
-            let nodes: Vec<Option<NodeId>> = self.fabric.router_ids().map(first).collect();
-            return Ok(self.fill_walks(matrix, &nodes));
+    }
+
+    /// Rows from the `first`-th router on, over a grid or by walking every route.
+    fn fill_rows(&self, rows: &mut [f32], first: usize, grid: Option<&(Grid, Code)>) {
+        match grid {
+            Some((grid, code)) => self.fill_grid(rows, first, grid, *code),
+            None => {
+                let first_node = |r| self.fabric.nodes_on(r).first().copied();
+                let nodes: Vec<Option<NodeId>> = self.fabric.router_ids().map(first_node).collect();
+                self.fill_walks(rows, first, &nodes);
+            }
         }
-        let targets: Vec<Target> = self.fabric.router_ids().map(Target::Router).collect();
-        Ok(self.fill_trees(matrix, &targets, &values, code))
     }
 
     /// Costs between nodes, in the order of the list; a node listed twice has two rows.
@@ -145,7 +273,8 @@ impl RouteCosts<'_> {
         }
         if nodes.len() * WALK_BELOW < self.fabric.routers().len() || !self.routes_are_trees() {
             let nodes: Vec<Option<NodeId>> = nodes.iter().copied().map(Some).collect();
-            return Ok(self.fill_walks(matrix, &nodes));
+            self.fill_walks(&mut matrix.values, 0, &nodes);
+            return Ok(matrix);
         }
         let (values, code) = self.encoded();
         let targets: Vec<Target> = nodes.iter().copied().map(Target::Node).collect();
@@ -171,10 +300,10 @@ impl RouteCosts<'_> {
         self.routing.is_destination_based() && !matches!(self.routing, Routing::Groups(_))
     }
 
-    /// Every entry by walking its routes; costs to and from absent nodes are unknown.
-    fn fill_walks(&self, mut matrix: CostMatrix, nodes: &[Option<NodeId>]) -> CostMatrix {
-        let rows = matrix.values.par_chunks_mut(nodes.len().max(1));
-        rows.zip(nodes).for_each(|(row, &from)| {
+    /// Rows from the `first`-th node on by walking every route; costs to and from absent nodes are unknown.
+    fn fill_walks(&self, rows: &mut [f32], first: usize, nodes: &[Option<NodeId>]) {
+        let rows = rows.par_chunks_mut(nodes.len().max(1));
+        rows.zip(&nodes[first..]).for_each(|(row, &from)| {
             for (value, &to) in row.iter_mut().zip(nodes) {
                 let (Some(from), Some(to)) = (from, to) else {
                     *value = f32::NAN;
@@ -186,19 +315,19 @@ impl RouteCosts<'_> {
                 };
             }
         });
-        matrix
     }
 
-    /// Whole rows over a grid.
-    fn fill_grid(&self, mut matrix: CostMatrix, grid: &Grid, code: Code) -> CostMatrix {
+    /// Rows from the `first`-th router on over a grid.
+    fn fill_grid(&self, rows: &mut [f32], first: usize, grid: &Grid, code: Code) {
         let mean = self.aggregate == Aggregate::Mean;
         let routes = if self.over == Over::Both { 2.0 } else { 1.0 };
         let buffer = || vec![0.0; grid.positions()];
-        let rows = matrix.values.par_chunks_mut(matrix.size).enumerate();
+        let size = self.fabric.routers().len().max(1);
+        let rows = rows.par_chunks_mut(size).enumerate();
         rows.for_each_init(
             || (buffer(), buffer()),
-            |(costs, hops), (router, row)| {
-                let at = grid.position(router);
+            |(costs, hops), (at, row)| {
+                let at = grid.position(first + at);
                 costs.fill(0.0);
                 if self.over != Over::Response {
                     grid.join_requests(at, code, costs);
@@ -215,7 +344,6 @@ impl RouteCosts<'_> {
                 grid.scatter(costs, |cost| code.decode(cost), row);
             },
         );
-        matrix
     }
 
     /// Rows by trees. The tree of a target gives the costs of the routes to it from all sources, which is the
@@ -299,6 +427,57 @@ impl RouteCosts<'_> {
                 Source {
                     router: node.router,
                     inject: host_link(self.fabric, values, node.inject),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Metric;
+    use hopbyte_fabric::spec;
+
+    /// Rows that are not held are those of the whole matrix, in order; trees are refused.
+    #[test]
+    fn rows_of_matrices_that_are_not_held() {
+        for (text, by_row) in [
+            ("torus:4x3x5", true),
+            ("torus:3x3:nodes=4,hosts=gh200-quad", true),
+            ("dragonfly:5x4:nodes=2", true),
+            ("fattree:k=4,levels=3", false),
+        ] {
+            let machine = spec::machine(text).unwrap();
+            for (aggregate, over) in [
+                (Aggregate::Sum, Over::Request),
+                (Aggregate::Mean, Over::Both),
+            ] {
+                let (fabric, routing) = (&machine.fabric, &machine.routing);
+                let costs = RouteCosts::new(fabric, routing, None, Metric::Hops, aggregate, over);
+                let rows = |matrix: &RouterMatrix<'_, '_>| {
+                    let mut all = Vec::new();
+                    let end: Result<(), ()> = matrix.each_row(|from, row| {
+                        assert_eq!(all.len(), from * matrix.size());
+                        all.extend(row.iter().map(|v| v.to_bits()));
+                        Ok(())
+                    });
+                    end.unwrap();
+                    all
+                };
+                let whole = costs.routers_within(1 << 20).unwrap();
+                assert!(whole.is_whole());
+                match costs.routers_within(50) {
+                    Ok(part) => {
+                        assert!(by_row && !part.is_whole(), "{text}");
+                        assert_eq!(rows(&part), rows(&whole), "{text}");
+                    }
+                    Err(error) => {
+                        assert!(
+                            !by_row && error.to_string().contains("hint"),
+                            "{text}: {error}"
+                        );
+                    }
                 }
             }
         }

@@ -176,9 +176,9 @@ fn number(value: f64) -> String {
 
 /// The whole matrix between routers: its distribution, and the most expensive pairs.
 fn all(query: &Query, fabric: &Fabric, costs: &RouteCosts, out: &mut Output) -> Result<Answer> {
-    let matrix = costs.all_routers()?;
+    let matrix = costs.routers()?;
     if let Some(path) = &query.out {
-        hopbyte_apply::write_atomic(path, &npy(&matrix))?;
+        hopbyte_apply::write_atomic_by(path, &mut |file| npy(&matrix, file))?;
     }
     let asked = Asked::new(query.metric, query.aggregate, query.over);
     let summary = CostsSummary::of(asked, fabric, &matrix);

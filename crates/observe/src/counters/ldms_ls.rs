@@ -3,6 +3,8 @@
 //! A set begins with `HOST/SET: consistent, last update: DATE [Nus]`, followed by one line per metric: `U64 VALUE
 //! NAME [(UNIT)]` (older) or `D u64 NAME VALUE` (LDMS 4). The date has no time zone and is read as UTC. Percentages
 //! that LDMS computed keep their printed value, scaled by the unit beside the name: `(%)` or `(% x1e6)`.
+//!
+//! A set of `localhost` is of the router that it names (`aries_rtr_id`), or of the node with the number of its component.
 
 use super::delta::Moment;
 use super::gpcdr::{self, NoMetric};
@@ -31,6 +33,12 @@ pub(super) fn is_bare(line: &[u8]) -> bool {
         && words
             .next()
             .is_some_and(|n| gpcdr::coordinate(&plain(n)).is_some())
+}
+
+/// Whether a set's host is only its own daemon's name for itself: `localhost`, `localhost1`, `localhost_411`.
+fn is_local(host: &str) -> bool {
+    let rest = host.strip_prefix("localhost");
+    rest.is_some_and(|rest| rest.bytes().all(|b| b == b'_' || b.is_ascii_digit()))
 }
 
 /// Whether a line begins like a metric.
@@ -82,6 +90,9 @@ struct Set {
     consistent: bool,
     moment: Moment,
     coordinate: [Option<u32>; 3],
+    /// The router of Aries registers, and the component, which is the nid.
+    router: Option<String>,
+    component: Option<u64>,
     values: Vec<Option<u64>>,
     /// Registers by their names, which are added together: one may stand for another.
     registers: Vec<(String, u64)>,
@@ -95,6 +106,8 @@ impl Set {
             consistent: true,
             moment: Moment::default(),
             coordinate: [None; 3],
+            router: None,
+            component: None,
             values: Vec::new(),
             registers: Vec::new(),
         }
@@ -114,6 +127,8 @@ impl Set {
             consistent: !state.contains("inconsistent"),
             moment: Moment::at_ns(date_ns(date).ok_or_else(wrong)?),
             coordinate: [None; 3],
+            router: None,
+            component: None,
             values: Vec::new(),
             registers: Vec::new(),
         })
@@ -137,6 +152,14 @@ impl Set {
         if let Some(dim) = gpcdr::coordinate(&name) {
             self.coordinate[dim] = u32::try_from(number()?).ok();
             return Ok(());
+        }
+        match &*name {
+            "component_id" => self.component = decimal(value).filter(|&id| id > 0),
+            "aries_rtr_id" => {
+                let router = lossy(value).trim_matches('"').to_owned();
+                self.router = Some(router).filter(|r| !r.is_empty());
+            }
+            _ => {}
         }
         match gpcdr::add(&mut self.layout, &name, &unit) {
             Ok(()) => self.values.push(Some(number()?)),
@@ -163,6 +186,12 @@ impl Set {
         if self.values.is_empty() {
             left_out.note("set that belongs to no link", name());
             return None;
+        }
+        if is_local(&self.layout.node) {
+            let component = self.component.map(|id| id.to_string());
+            if let Some(node) = self.router.or(component) {
+                self.layout.node = node;
+            }
         }
         if let [Some(x), Some(y), Some(z)] = self.coordinate {
             self.layout.coordinate = Some(vec![x, y, z]);

@@ -323,6 +323,37 @@ fn newer_listings_are_read_too() {
     assert_eq!(read(&old, &fabric).unwrap(), read(&new, &fabric).unwrap());
 }
 
+/// The sampler's manual names sets after `localhost1`; only their metrics say where they are.
+#[test]
+fn sets_of_localhost_are_of_their_router_or_component() {
+    let fabric = spec::fabric("aries:3x2x4").unwrap();
+    let router = fabric.router_named("c0-0c0s1a0").unwrap();
+    let node = fabric.nodes_on(router)[0];
+    let nid = fabric.node(node).nid.unwrap();
+    let rows = |host: &str, metrics: &str| {
+        format!(
+            "{host}/aries_mmr: consistent, last update: Sun Apr 12 19:04:00 2020 -0600 [290661us]\n\
+             {metrics} D u64 AR_RTR_1_2_INQ_PRF_INCOMING_FLIT_VC0 5000\n"
+        )
+    };
+    let named = rows("localhost1", "M char[] aries_rtr_id \"c0-0c0s1a0\"\n");
+    let numbered = rows("localhost", &format!("M u64 component_id {nid}\n"));
+    let expected = read(&rows(&fabric.node(node).name, ""), &fabric).unwrap();
+    // One tile of several: the bytes of its link are known to be missing.
+    let is_named = |l: LinkId| expected.missing(Q::ReceivedBytes, l).is_some();
+    assert!(fabric.link_ids().any(is_named));
+    for content in [named, numbered] {
+        let found = read(&content, &fabric).unwrap();
+        assert_eq!(
+            found.column(Q::ReceivedBytes),
+            expected.column(Q::ReceivedBytes)
+        );
+    }
+    // Component 0 is LDMS's default, and says nothing.
+    let nowhere = rows("localhost", "M u64 component_id 0\n");
+    assert!(read(&nowhere, &fabric).is_err());
+}
+
 #[test]
 fn dates_are_seconds_since_1970() {
     // `date -u -d '2015-01-14 15:08:00' +%s`

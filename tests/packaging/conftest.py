@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,20 @@ from program import ROOT
 
 DIST = ROOT / "dist"
 BASE = ROOT / "build/debian-root"
+MINUTE = 60.0
+
+
+@contextmanager
+def under_a_minute() -> Iterator[None]:
+    """A minute of processor time for the commands inside: on a busy machine they wait, which is not theirs."""
+
+    def used() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    start = used()
+    yield
+    assert used() - start < MINUTE
 
 
 @dataclass

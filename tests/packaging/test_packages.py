@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
-from conftest import Root, only
+from conftest import MINUTE, Root, only, under_a_minute
 from program import ROOT
 
-MINUTE = 60.0
 FAKE = '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1.4" && exit\necho "$@"\nexit 3\n'
 
 
 def works(root: Root, command: str) -> None:
     """Doctor, demo and published figures, in an empty folder."""
     root.run("mkdir -p /tmp/w")
-    start = time.monotonic()
-    assert "recovers" in root.run(f"cd /tmp/w && {command} demo").stdout
-    assert time.monotonic() - start < MINUTE
+    with under_a_minute():
+        assert "recovers" in root.run(f"cd /tmp/w && {command} demo").stdout
     assert (root.folder / "tmp/w/out/rankfile").exists()
     told = root.run(f"cd /tmp/w && {command} doctor --json; test $? -le 1").stdout
     assert all(json.loads(line)["schema"] == "hopbyte.doctor/1" for line in told.splitlines())
@@ -40,9 +38,8 @@ def works(root: Root, command: str) -> None:
 
 def test_the_deb_installs_runs_upgrades_and_leaves_the_store(root: Root, tmp_path: Path) -> None:
     deb = only("hopbyte_*.deb")
-    start = time.monotonic()
-    root.run(f"apt-get install -y {root.add(deb)}")
-    assert time.monotonic() - start < MINUTE
+    with under_a_minute():
+        root.run(f"apt-get install -y {root.add(deb)}")
     works(root, "hopbyte")
     assert root.run("id -u hopbyte").stdout.strip().isdigit()
     for path in (
@@ -128,9 +125,8 @@ def test_the_wheel_installs_and_runs(root: Root, tmp_path: Path) -> None:
     for file in [wheel, *tmp_path.glob("*.whl")]:
         root.add(file, "wheels")
     root.run("python3 -m venv /v")
-    start = time.monotonic()
-    root.run(f"/v/bin/pip install --no-index --find-links /wheels /wheels/{wheel.name}")
-    assert time.monotonic() - start < MINUTE
+    with under_a_minute():
+        root.run(f"/v/bin/pip install --no-index --find-links /wheels /wheels/{wheel.name}")
     works(root, "/v/bin/hopbyte")
     works(root, "/v/bin/python -m hopbyte")
     root.run("""/v/bin/python -c "import hopbyte; print(hopbyte.load_fabric('torus:4x4'))" """)
@@ -158,7 +154,8 @@ def test_the_tarball_builds_without_a_network(tmp_path: Path) -> None:
     home.mkdir()
     environment = {**os.environ, "CARGO_HOME": str(home), "CARGO_TARGET_DIR": str(tmp_path / "target")}
     line = ["unshare", "--net", "cargo", "check", "--quiet", "--offline", "--locked", "-p", crate]
-    done = subprocess.run(line, cwd=source, env=environment, capture_output=True, text=True, check=False)
+    with contextlib.nullcontext() if crate == "hopbyte-cli" else under_a_minute():
+        done = subprocess.run(line, cwd=source, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     shutil.rmtree(tmp_path, ignore_errors=True)
 
@@ -232,11 +229,12 @@ def test_the_static_program_needs_no_other_file(tmp_path: Path) -> None:
 
     def run(*words: str, most: int = 0) -> str:
         command = ["chroot", tmp_path, "/hopbyte", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=path, timeout=MINUTE)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=path, timeout=10 * MINUTE)
         assert done.returncode <= most, done.stderr
         return done.stdout
 
-    assert "recovers" in run("demo", "--out", "/out")
+    with under_a_minute():
+        assert "recovers" in run("demo", "--out", "/out")
     assert (tmp_path / "out/rankfile").exists()
     mapped = json.loads(run("--json", "map", "stencil:8x8x8:7", "--fabric", "torus:8x8x8", "--nodes", "all"))
     assert mapped["schema"] == "hopbyte.map/1"

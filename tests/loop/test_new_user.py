@@ -103,6 +103,36 @@ def test_every_origin_of_a_setting(user: User) -> None:
     assert origins()["fabric"] == ("mesh:2x2", "HOPBYTE_FABRIC")
 
 
+@pytest.mark.parametrize(("words", "named"), [
+    (["fabric", "show"], ["mesh:2x2"]), (["fabric", "nodes"], ["mesh:2x2"]), (["fabric", "pairs"], ["mesh:2x2"]),
+    (["fabric", "route", "n0-0", "n3-0"], ["mesh:4x4", "n0-0", "n3-0"]), (["fabric", "diff", "torus:4x4"], None),
+    (["probe", "plan"], ["mesh:2x2"]),
+])  # fmt: skip
+def test_the_configured_machine_is_the_first_argument(user: User, words: list[str], named: list[str] | None) -> None:
+    """One that is named replaces it; without either, the argument is missing."""
+    verb = words[:2]
+    assert b"<FABRIC>" in user.types(*words, code=2).stderr or named is None
+    user.sets("fabric = 'torus:4x4'\n")
+    done = user.types(*words)
+    assert done.stderr.startswith(b"hopbyte: fabric torus:4x4 of ")
+    assert done.stdout == user.types(*verb, "torus:4x4", *words[2:]).stdout
+    if named:
+        other = user.types(*verb, *named)
+        assert b"hopbyte.toml" not in other.stderr and other.stdout != done.stdout
+
+
+def test_a_warning_of_run_is_one_line(user: User) -> None:
+    (user.folder / "machine.txt").write_text("no machine\n")
+    user.sets("fabric = 'machine.txt'\nstate = 's'\n")
+    mpirun = user.folder / "mpirun"
+    mpirun.write_text("#!/bin/sh\nexit 7\n")
+    mpirun.chmod(0o755)
+    for text in ("fabric = 'machine.txt'\n", "fabrik = 'a'\n", "fabric = \n"):
+        user.sets(text)
+        said = user.types("run", "--", "./mpirun", "-n", "4", "--host", "a:2,b:2", "true", code=7).stderr.decode()
+        assert said.startswith("hopbyte: command unchanged: ") and said.count("\n") == 1, said
+
+
 @pytest.mark.parametrize("home", [None, "/nowhere", "/proc"])
 def test_a_launch_without_a_usable_home(user: User, home: str | None) -> None:
     del user.environment["HOME"]

@@ -1,34 +1,19 @@
 //! Options from files: the configured machine, and those of verbs that a service manager starts.
 //!
-//! The configured machine is inserted as `--fabric`, `--routes`, …, unless the command line names one. `--config FILE`
-//! is replaced by the options in FILE, lines of TOML `name = value`; options on the command line override them.
+//! The configured machine is inserted as `--fabric` or first argument, with `--routes`, …, unless the command line names
+//! one. `--config FILE` is replaced by the options in FILE, lines of TOML `name = value`; options on the command line
+//! override them.
 
 use crate::command::Cli;
 use anyhow::Result;
-use clap::CommandFactory;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use hopbyte_job::settings::{Settings, option_words};
 use std::ffi::OsString;
 use std::path::Path;
 
 /// Verbs that take `--config`.
 const VERBS: [&str; 2] = ["agent", "collect"];
-
-/// Options of files that are written, for which `-` is no standard input.
-const WRITTEN: [&str; 5] = ["--out", "-o", "--to", "--report", "--figures"];
-
-/// The command line with `-` as the path of standard input.
-pub fn standard_input(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let own = arguments
-        .iter()
-        .position(|a| a == "--")
-        .unwrap_or(arguments.len());
-    for i in 1..own {
-        if arguments[i] == "-" && !WRITTEN.iter().any(|w| arguments[i - 1] == *w) {
-            arguments[i] = "/dev/stdin".into();
-        }
-    }
-    arguments
-}
 
 /// The command line with the options of its configuration file inserted after the verb.
 pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
@@ -46,33 +31,41 @@ pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
 
 /// The command line with the options of the configured machine, and a remark on it.
 pub fn with_machine(mut arguments: Vec<OsString>) -> Result<(Vec<OsString>, Option<String>)> {
-    let named = |word: &OsString| {
-        let word = word.to_string_lossy();
-        word == "--fabric" || word.starts_with("--fabric=")
-    };
-    let Some(place) = place_of_machine(&arguments).filter(|_| !arguments.iter().any(named)) else {
+    let Some((place, is_option)) = place_of_machine(&arguments) else {
         return Ok((arguments, None));
     };
-    let Some((options, remark)) = Settings::load()?.machine_options() else {
+    let is_named = match is_option {
+        true => arguments.iter().any(|word| {
+            let word = word.to_string_lossy();
+            word == "--fabric" || word.starts_with("--fabric=")
+        }),
+        false => !Cli::try_parse_from(&arguments)
+            .is_err_and(|error| error.kind() == ErrorKind::MissingRequiredArgument),
+    };
+    if is_named {
+        return Ok((arguments, None));
+    }
+    let settings = Settings::load()?;
+    let Some((fabric, parts, remark)) = settings.machine_options() else {
         return Ok((arguments, None));
     };
-    arguments.splice(place..place, options);
+    let mut first = OsString::from(if is_option { "--fabric=" } else { "" });
+    first.push(fabric);
+    arguments.splice(place..place, std::iter::once(first).chain(parts));
     Ok((arguments, Some(remark)))
 }
 
-/// The position behind a verb with the option `--fabric`, other than `run`, which reads the settings itself.
-fn place_of_machine(arguments: &[OsString]) -> Option<usize> {
+/// The position behind a verb that takes a machine, other than `run`, which reads the settings itself, and whether it takes
+/// it as the option `--fabric`.
+fn place_of_machine(arguments: &[OsString]) -> Option<(usize, bool)> {
     let all = Cli::command();
     let mut command = &all;
     for (i, word) in arguments.iter().enumerate().skip(1) {
         if let Some(next) = word.to_str().and_then(|w| command.find_subcommand(w)) {
             command = next;
-            if command.get_name() != "run"
-                && command
-                    .get_arguments()
-                    .any(|a| a.get_long() == Some("fabric"))
-            {
-                return Some(i + 1);
+            let machine = command.get_arguments().find(|a| a.get_id() == "fabric");
+            if let Some(machine) = machine.filter(|_| command.get_name() != "run") {
+                return Some((i + 1, machine.get_long().is_some()));
             }
         } else if !word.to_string_lossy().starts_with('-') {
             return None;
@@ -100,19 +93,6 @@ fn file(arguments: &[OsString]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_dash_is_standard_input_where_a_file_is_read() {
-        let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let read = "hopbyte links /dev/stdin --fabric f";
-        assert_eq!(
-            standard_input(line("hopbyte links - --fabric f")),
-            line(read)
-        );
-        for kept in ["hopbyte map a --out -", "hopbyte run -- cat -"] {
-            assert_eq!(standard_input(line(kept)), line(kept));
-        }
-    }
 
     #[test]
     fn only_verbs_that_have_one_read_a_file() {

@@ -14,16 +14,18 @@ mod output;
 mod verbs;
 
 use clap::Parser;
+use hopbyte_job::standard_input;
 use hopbyte_view::terminal::start_spinner;
 use std::ffi::OsString;
 
 /// Runs one command line (program name first) and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     interrupt::outlive_file_limits();
-    let arguments = config::standard_input(arguments.into_iter().collect());
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
     let json = arguments.iter().take_while(|a| *a != "--");
     let json = json.into_iter().any(|a| a == "--json");
-    let expanded = config::expand(arguments).and_then(config::with_machine);
+    let read = standard_input(arguments).map_err(Into::into);
+    let expanded = read.and_then(config::expand).and_then(config::with_machine);
     let (arguments, remark) = match expanded {
         Ok(expanded) => expanded,
         Err(error) => return failure::report(&error, json),

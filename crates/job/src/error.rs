@@ -184,6 +184,11 @@ pub fn told(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
+/// The same without a line for the hint.
+pub fn one_line(error: &(dyn StdError + 'static)) -> String {
+    told(error).replace("\nhint: ", "; ").replace('\n', " ")
+}
+
 /// Class of an error: of the first of its causes that has one.
 pub fn class(error: &(dyn StdError + 'static)) -> Class {
     type Cause<'a> = &'a (dyn StdError + 'static);

@@ -72,6 +72,7 @@ pub mod statistics;
 pub mod summary;
 pub mod sweep;
 pub mod verify;
+mod words;
 
 pub use document::Document;
 pub use error::{JobError, Lacking, Result, causes, class, is_lacking, told};
@@ -84,25 +85,4 @@ pub use job_list::JobList;
 pub use machine::{Machine, MachineSource};
 pub use mapping::{Mapping, search};
 pub use question::{Asked, Effort, Goal, GridOptions, Oracled, Question, WireOptions};
-
-/// Quotes a word for a POSIX shell if necessary.
-pub fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// A command line quoted for a shell, program name first.
-pub fn command_line(arguments: &[std::ffi::OsString]) -> String {
-    let words = arguments
-        .iter()
-        .skip(1)
-        .map(|word| shell_word(&word.to_string_lossy()));
-    std::iter::once("hopbyte".to_owned())
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
+pub use words::{command_line, shell_word, standard_input};

@@ -192,15 +192,15 @@ impl Settings {
         self.values(name).first()
     }
 
-    /// The machine as options of the command line, if one is configured, and a remark on its origin.
-    pub fn machine_options(&self) -> Option<(Vec<OsString>, String)> {
+    /// The machine, its parts as options of the command line, and a remark on its origin, if one is configured.
+    pub fn machine_options(&self) -> Option<(&String, Vec<OsString>, String)> {
         let fabric = self.0.iter().find(|s| s.name == "fabric")?;
+        let value = fabric.values.first()?;
         let parts = self.0.iter().filter(|s| PARTS.contains(&s.name));
         let option = |s: &Setting, value: &String| OsString::from(format!("--{}={value}", s.name));
-        let all = std::iter::once(fabric).chain(parts);
-        let options = all.flat_map(|s| s.values.iter().map(move |value| option(s, value)));
-        let remark = format!("fabric {} of {}", fabric.values.join(" "), fabric.origin);
-        Some((options.collect(), remark))
+        let options = parts.flat_map(|s| s.values.iter().map(move |value| option(s, value)));
+        let remark = format!("fabric {value} of {}", fabric.origin);
+        Some((value, options.collect(), remark))
     }
 
     /// The machine, if one is configured.

@@ -8,7 +8,7 @@
 mod allocation;
 mod store;
 
-use crate::error::{JobError, Result, refuse, told};
+use crate::error::{JobError, Result, one_line, refuse};
 use crate::identity::Sum;
 use crate::machine::MachineSource;
 use crate::mapping::{Mapping, search};
@@ -126,7 +126,7 @@ pub fn prepare(words: &[OsString], machine: Option<MachineSource>, deadline: Dur
     };
     let reason = match decided {
         Ok(Ok(launch)) => return launch,
-        Ok(Err(error)) => told(&error),
+        Ok(Err(error)) => one_line(&error),
         Err(RecvTimeoutError::Timeout) => {
             format!("no placement within {} s", deadline.as_secs_f64())
         }
@@ -325,7 +325,10 @@ fn place(
     };
     let question = match asked.read() {
         Err(error) if asked.oracle.is_some() => {
-            remarks.push(format!("placed without the live load: {}", told(&error)));
+            remarks.push(format!(
+                "placed without the live load: {}",
+                one_line(&error)
+            ));
             asked.oracle = None;
             asked.read()
         }

@@ -5,7 +5,7 @@
 //! job holds until it ends. `decision` is the outcome of the last search with what it was found for. Every step may be the
 //! last: half a run is settled, or removed, by a later one.
 
-use crate::error::{Context, Result, told};
+use crate::error::{Context, Result, one_line};
 use crate::record::merge::{self, Ranks};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::hash::Fnv;
@@ -98,7 +98,10 @@ impl Store {
             match self.settle_one(&path.with_extension("")) {
                 Ok(remark) => remarks.extend(remark),
                 Err(error) => {
-                    remarks.push(format!("an earlier run taught nothing: {}", told(&error)));
+                    remarks.push(format!(
+                        "an earlier run taught nothing: {}",
+                        one_line(&error)
+                    ));
                 }
             }
             let _ = fs::remove_dir_all(path.with_extension(""));

@@ -3,8 +3,10 @@
 use crate::args::FabricArgs;
 use crate::output::{Answer, Output, Table};
 use anyhow::Result;
-use hopbyte_fabric::{Fabric, LinkId, NodeId, Routing};
+use hopbyte_fabric::spec::is_fabric_spec;
+use hopbyte_fabric::{Class, Fabric, InputError, LinkId, NodeId, Routing};
 use serde::Serialize;
+use std::path::Path;
 
 /// Machine and pair.
 #[derive(clap::Args, Debug)]
@@ -59,9 +61,23 @@ impl Step {
     }
 }
 
+impl RouteArgs {
+    /// The error of a machine behind nodes.
+    fn swapped(&self) -> Option<InputError> {
+        let mut words = vec![&self.fabric.fabric, &self.from, &self.to];
+        let is_machine = |word: &&String| is_fabric_spec(word) || Path::new(word).is_file();
+        let machine = words.remove(1 + words[1..].iter().position(is_machine)?);
+        let found = format!("the machine {machine} behind {}", words[0]);
+        let error = InputError::new("command line", found, "the machine, then two nodes");
+        let hint = format!("hopbyte fabric route {machine} {} {}", words[0], words[1]);
+        Some(error.of(Class::Refused).hint(hint))
+    }
+}
+
 /// Finds both routes; exit code 1 if one is missing.
 pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
-    let machine = args.fabric.read(out)?;
+    let machine = args.fabric.read(out);
+    let machine = machine.map_err(|error| args.swapped().map_or(error, Into::into))?;
     let (fabric, routing) = (&machine.fabric, &machine.routing);
     let (from, to) = (fabric.find_node(&args.from)?, fabric.find_node(&args.to)?);
     let mut unroutable = Vec::new();

@@ -70,6 +70,24 @@ pub enum Call {
         /// Start of this rank's row in [`RankTrace::rows`], for an all-to-all with different sizes; it has a value
         /// for each member.
         row: Option<u32>,
+        /// Request number for a wait; without one the call ends with the operation.
+        request: Option<u32>,
+        /// Members without bytes for each other exchange no message (neighbourhood collectives, two groups).
+        neighbors: bool,
+    },
+    /// A pending receive from any source took a message of this sender and tag.
+    Matched {
+        /// The request.
+        request: u32,
+        /// Sender.
+        from: u32,
+        /// Tag.
+        tag: u32,
+    },
+    /// Withdraws a pending receive that no message has matched, or a send.
+    Cancel {
+        /// The request.
+        request: u32,
     },
 }
 
@@ -338,6 +356,8 @@ mod tests {
             root,
             bytes,
             row: None,
+            request: None,
+            neighbors: false,
         }
     }
 
@@ -390,6 +410,8 @@ mod tests {
                 root: 0,
                 bytes: 0.0,
                 row: Some(0),
+                request: None,
+                neighbors: false,
             }];
         }
         let total = t.traffic().unwrap().total();

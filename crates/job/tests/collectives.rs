@@ -54,6 +54,8 @@ fn trace(kind: Collective, ranks: u32, bytes: f64) -> Trace {
         root: 0,
         bytes,
         row: None,
+        request: None,
+        neighbors: false,
     };
     let rank = RankTrace {
         calls: vec![call],

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use hopbyte_fabric::collective::Collective;
+use hopbyte_fabric::collective::{Algorithms, Collective};
 use hopbyte_fabric::trace::{Call, Dependency, Order, RankTrace};
 use hopbyte_fabric::{NodeId, Trace, spec};
 use hopbyte_model::network::Network;
 use hopbyte_model::parameters::{OperatingPoint, Parameters};
-use hopbyte_model::program::{Program, ProgramTimes, Settings, run};
+use hopbyte_model::program::{LeftOut, Program, ProgramTimes, Settings, run};
 
 fn trace(ranks: Vec<Vec<Call>>) -> Trace {
     let groups = vec![(0..ranks.len() as u32).collect()];
@@ -52,6 +52,8 @@ fn collective(kind: Collective, bytes: f64) -> Call {
         root: 0,
         bytes,
         row: None,
+        request: None,
+        neighbors: false,
     }
 }
 
@@ -189,4 +191,244 @@ fn graphs_wait_for_what_they_say() {
     t.ranks[0].order = Order::Graph(vec![dependency(2, 3, true), dependency(3, 2, true)]);
     let circle = Program::of_trace(&t, None).unwrap_err().to_string();
     assert!(circle.contains("cycl"), "{circle}");
+}
+
+fn asked(from: Option<u32>, request: u32) -> Call {
+    Call::Receive {
+        from,
+        tag: None,
+        group: 0,
+        request: Some(request),
+    }
+}
+
+fn begun(kind: Collective, request: u32) -> Call {
+    Call::Collective {
+        kind,
+        group: 0,
+        root: 0,
+        bytes: 0.0,
+        row: None,
+        request: Some(request),
+        neighbors: false,
+    }
+}
+
+/// A network on which messages above 100 bytes wait for their receivers.
+fn recorded(trace: &Trace) -> (ProgramTimes, LeftOut) {
+    let machine = spec::machine("torus:8:link=1,host=1").unwrap();
+    let mut parameters = Parameters::plain();
+    parameters.eager_bytes = 100.0;
+    let point = OperatingPoint {
+        latency: 0.0,
+        ..OperatingPoint::default()
+    };
+    let network = Network::new(&machine.fabric, &machine.routing, &parameters, point);
+    let marks = vec![Vec::new(); trace.ranks.len()];
+    let rules = Algorithms::default();
+    let recorded = Program::of_marked(trace, None, &rules, &marks).unwrap();
+    let nodes: Vec<NodeId> = (0..trace.ranks.len() as u32).map(NodeId).collect();
+    let times = run(&network, &recorded.program, &nodes, &Settings::default()).unwrap();
+    (times, recorded.left_out)
+}
+
+#[test]
+fn ranks_go_on_during_collectives_that_they_wait_for_later() {
+    // Rank 0 receives the message, for which rank 1 waits, only after the barrier has begun.
+    let barrier = || begun(Collective::Barrier, 3);
+    let ended = Call::Wait { request: 3 };
+    let t = trace(vec![
+        vec![barrier(), compute(1.0), receive(Some(1), None), ended],
+        vec![send(0, 0, 1e9), compute(1.0), barrier(), ended],
+    ]);
+    let (times, left_out) = recorded(&t);
+    assert!(left_out.is_empty());
+    near(times.by_rank[0], 3.0);
+    near(times.by_rank[1], 3.0);
+    // The barrier ends during the computation.
+    let t = trace(vec![
+        vec![barrier(), compute(5.0), ended, compute(1.0)],
+        vec![compute(2.0), barrier(), ended],
+    ]);
+    let (times, _) = recorded(&t);
+    near(times.by_rank[0], 6.0);
+}
+
+#[test]
+fn collectives_of_a_group_match_in_their_order_whichever_is_awaited_first() {
+    let reduce = |request| match begun(Collective::Allreduce, request) {
+        Call::Collective {
+            kind,
+            group,
+            root,
+            row,
+            request,
+            neighbors,
+            ..
+        } => Call::Collective {
+            kind,
+            group,
+            root,
+            bytes: 1e9,
+            row,
+            request,
+            neighbors,
+        },
+        other => other,
+    };
+    let wait = |request| Call::Wait { request };
+    let ranks = vec![
+        vec![reduce(1), begun(Collective::Barrier, 2), wait(2), wait(1)],
+        vec![
+            compute(1.0),
+            reduce(1),
+            collective(Collective::Barrier, 0.0),
+            wait(1),
+        ],
+    ];
+    let (times, left_out) = recorded(&trace(ranks));
+    assert!(left_out.is_empty());
+    near(times.by_rank[0], 2.0);
+}
+
+#[test]
+fn broadcasts_that_their_root_has_left_do_not_wait_for_each_other() {
+    // As two threads call them, each on its own communicator.
+    let on = |group| Call::Collective {
+        kind: Collective::Broadcast,
+        group,
+        root: 0,
+        bytes: 8.0,
+        row: None,
+        request: None,
+        neighbors: false,
+    };
+    let mut t = trace(vec![vec![on(0), on(1)], vec![on(1), on(0)]]);
+    t.groups.push(vec![0, 1]);
+    let (_, left_out) = recorded(&t);
+    assert!(left_out.is_empty());
+}
+
+#[test]
+fn sends_that_nobody_waits_for_end_by_themselves() {
+    let buffered = |request| Call::Send {
+        to: 0,
+        tag: 0,
+        group: 0,
+        request: Some(request),
+        bytes: 1e9,
+    };
+    let t = trace(vec![
+        vec![compute(1.0), receive(Some(1), None), receive(Some(1), None)],
+        // The number is used again before the first one has ended.
+        vec![buffered(0), buffered(0), compute(0.5)],
+    ]);
+    let (times, _) = recorded(&t);
+    near(times.by_rank[0], 3.0);
+}
+
+#[test]
+fn cancelled_receives_need_no_message() {
+    let t = trace(vec![
+        vec![asked(None, 0), Call::Cancel { request: 0 }, compute(1.0)],
+        vec![compute(2.0)],
+    ]);
+    let (times, left_out) = recorded(&t);
+    assert!(left_out.is_empty());
+    near(times.by_rank[0], 1.0);
+    assert!(Program::of_trace(&t, None).is_ok());
+}
+
+#[test]
+fn receives_from_any_source_take_the_message_that_they_took() {
+    let took = |from| Call::Matched {
+        request: 0,
+        from,
+        tag: 0,
+    };
+    let wait = Call::Wait { request: 0 };
+    let first = |from| {
+        vec![
+            asked(None, 0),
+            took(from),
+            wait,
+            receive(Some(from), Some(1)),
+        ]
+    };
+    // Rank 2 was first, although rank 1 would be matched first.
+    let sender = || vec![send(0, 0, 1e9), send(0, 1, 0.0)];
+    let later = [vec![compute(10.0)], sender()].concat();
+    let t = trace(vec![
+        [first(2), vec![compute(1.0)], first(1)].concat(),
+        later,
+        sender(),
+    ]);
+    let (times, left_out) = recorded(&t);
+    assert!(left_out.is_empty());
+    near(times.by_rank[2], 1.0);
+    near(times.by_rank[0], 11.0);
+}
+
+#[test]
+fn a_run_that_ended_had_its_sends_buffered() {
+    let both = |other| vec![send(other, 0, 1000.0), receive(Some(other), None)];
+    let t = trace(vec![both(1), both(0)]);
+    let (times, left_out) = recorded(&t);
+    assert!(left_out.is_empty());
+    near(times.buffered_bytes, 1000.0);
+    near(times.seconds, 1e-6);
+    // Sends that find their receivers are as they were.
+    let t = trace(vec![vec![send(1, 0, 1000.0)], vec![receive(Some(0), None)]]);
+    assert_eq!(recorded(&t).0.buffered_bytes, 0.0);
+}
+
+#[test]
+fn calls_without_their_counterparts_are_left_out_and_counted() {
+    let t = trace(vec![
+        vec![
+            send(1, 0, 1e9),
+            receive(Some(1), None),
+            compute(1.0),
+            collective(Collective::Barrier, 0.0),
+            compute(1.0),
+        ],
+        vec![compute(3.0)],
+    ]);
+    let (times, left_out) = recorded(&t);
+    let expected = LeftOut {
+        sends: 1,
+        receives: 1,
+        collectives: 1,
+    };
+    assert_eq!(left_out, expected);
+    near(times.by_rank[0], 2.0);
+}
+
+#[test]
+fn neighbours_wait_for_each_other_alone() {
+    let row = |bytes: [f64; 3], seconds| RankTrace {
+        calls: vec![
+            compute(seconds),
+            Call::Collective {
+                kind: Collective::Alltoall,
+                group: 0,
+                root: 0,
+                bytes: 0.0,
+                row: Some(0),
+                request: None,
+                neighbors: true,
+            },
+        ],
+        rows: bytes.to_vec(),
+        ..RankTrace::default()
+    };
+    let mut t = trace(vec![Vec::new(); 3]);
+    t.ranks = vec![
+        row([0.0, 1e9, 0.0], 0.0),
+        row([1e9, 0.0, 0.0], 1.0),
+        row([0.0; 3], 7.0),
+    ];
+    let (times, _) = recorded(&t);
+    near(times.by_rank[0], 2.0);
+    near(times.by_rank[2], 7.0);
 }

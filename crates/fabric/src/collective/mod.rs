@@ -643,6 +643,8 @@ impl Operation<'_> {
     fn alltoall(&self, out: &mut Out<'_, impl FnMut(Step)>, algorithm: Algorithm, blocks: &Blocks) {
         let n = out.n;
         match (self.sizes, algorithm) {
+            // Empty blocks are not sent, as in Open MPI and MPICH.
+            (Sizes::Matrix(rows), Algorithm::Linear) => out.filled_pairs(|i, to| rows[i * n + to]),
             // Unequal rows are sent directly: Bruck's algorithm would need all rows at every rank.
             (Sizes::Matrix(rows), algorithm) => {
                 out.all_pairs(algorithm == Algorithm::Pairwise, |i, to| rows[i * n + to]);

@@ -177,6 +177,21 @@ impl<F: FnMut(Step)> Out<'_, F> {
         }
     }
 
+    /// The pairs with bytes, in one round.
+    pub fn filled_pairs(&mut self, bytes: impl Fn(usize, usize) -> f64) {
+        let n = self.n;
+        for step in 1..n {
+            for i in 0..n {
+                let to = (i + step) % n;
+                let size = bytes(i, to);
+                if size > 0.0 {
+                    self.send(i, to, size);
+                }
+            }
+        }
+        self.round += 1;
+    }
+
     /// Every rank with its partner at 1, 2, 4, …; `bytes` by sender and distance.
     pub fn exchange(&mut self, bytes: impl Fn(usize, usize) -> f64) {
         let mut mask = 1;

@@ -15,6 +15,8 @@ pub struct Called {
     sizes: Vec<f64>,
     /// Bytes from each member to each; empty if no member has a row.
     matrix: Vec<f64>,
+    /// Whether members without bytes for each other exchange no message.
+    neighbors: bool,
 }
 
 impl Called {
@@ -30,6 +32,7 @@ impl Called {
         let mut first: Option<(u32, Collective, u32)> = None;
         let mut sizes = vec![0.0; n];
         let mut matrix = Vec::new();
+        let mut neighbors = false;
         for (i, (member, at)) in members.enumerate() {
             let rank = &trace.ranks[member as usize];
             let Some(&Call::Collective {
@@ -37,6 +40,7 @@ impl Called {
                 root,
                 bytes,
                 row,
+                neighbors: direct,
                 ..
             }) = rank.calls.get(at)
             else {
@@ -50,6 +54,7 @@ impl Called {
                 return Err(wrong(member, found, expected));
             }
             sizes[i] = bytes;
+            neighbors |= direct;
             if let Some(row) = row {
                 let row = row as usize;
                 let Some(values) = rank.rows.get(row..row + n) else {
@@ -70,6 +75,7 @@ impl Called {
             root,
             sizes,
             matrix,
+            neighbors,
         })
     }
 
@@ -96,6 +102,7 @@ impl Called {
     /// Its algorithm by `rules`, for the mean of the members' bytes, or of their blocks if there are rows.
     pub fn algorithm(&self, rules: &Algorithms, members: &[u32]) -> Algorithm {
         match self.sizes() {
+            Sizes::Matrix(_) if self.neighbors => Algorithm::Linear,
             rows @ Sizes::Matrix(_) => {
                 rules.choose_for(self.kind, true, self.sizes.len(), rows.mean())
             }

@@ -2,7 +2,7 @@
 
 use super::RunTime;
 use hopbyte_fabric::trace::folded::Folded;
-use hopbyte_model::program::Forecast;
+use hopbyte_model::program::{Forecast, LeftOut};
 
 /// Differences of run times below which placement does not matter.
 const MATTERS: f64 = 0.01;
@@ -50,6 +50,40 @@ pub(super) fn unlike(
         recorded / rows[0].seconds.max(f64::MIN_POSITIVE),
         100.0 * mpi / all.max(f64::MIN_POSITIVE),
     ));
+}
+
+/// Calls that the trace has without their counterparts.
+pub(super) fn unmatched(left: LeftOut) -> Option<String> {
+    let counts = [
+        (left.sends, "sends that no rank receives"),
+        (left.receives, "receives of messages that no rank sends"),
+        (
+            left.collectives,
+            "collective calls that not all members make",
+        ),
+    ];
+    let parts: Vec<String> = counts
+        .iter()
+        .filter(|c| c.0 > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "left out, as the trace lacks their counterparts: {}",
+            parts.join(", ")
+        )
+    })
+}
+
+/// Messages that are larger than the network's eager size, and were buffered in the recorded run.
+pub(super) fn buffered(found: &[Forecast], eager_bytes: f64) -> Option<String> {
+    let most = found.iter().map(|f| f.buffered_bytes).fold(0.0, f64::max);
+    (most > 0.0).then(|| {
+        format!(
+            "ranks wait for each other in blocking sends of up to {most} B, which the recorded run's MPI buffered: they are \
+             buffered here too, though the network's eager limit is {eager_bytes} B; an MPI with that limit would never end them"
+        )
+    })
 }
 
 /// Iteration times that still change.

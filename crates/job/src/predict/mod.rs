@@ -12,7 +12,7 @@ use crate::calibration::parameters;
 use crate::error::{Result, refuse};
 use crate::inputs::LinkReading;
 use crate::machine::Machine;
-use answer::{row, sentence, unlike, unsteady};
+use answer::{buffered, row, sentence, unlike, unmatched, unsteady};
 use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::trace::folded::Folded;
 use hopbyte_fabric::{Fabric, NodeId};
@@ -24,7 +24,7 @@ use learnt::Kept;
 use placed::{check, placements};
 use serde::Serialize;
 use std::path::PathBuf;
-use steady::{Job, Steady, uneven};
+use steady::{Job, Steady, has_collectives, shares, uneven};
 
 /// Least share of a link that other jobs leave.
 const LEFT: f64 = 0.02;
@@ -160,6 +160,10 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         None => recorded::algorithms(ask.trace)?.unwrap_or_default(),
     };
     notes.extend(uneven(&rules, &placed));
+    if ask.collectives.is_none() && has_collectives(&folded) {
+        let doubt = recorded::doubt(ask.trace, placed.iter().any(|p| shares(&p.1)))?;
+        notes.extend(doubt.map(|d| format!("algorithms of collectives are assumed: {d}")));
+    }
     let point = OperatingPoint::default();
     let idle = Network::new(fabric, &machine.routing, &parameters, point);
     let busy = ask
@@ -191,6 +195,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     let Steady {
         forecasts,
         executed_calls,
+        left_out,
     } = job.forecast(&on_busy.chain(on_idle).collect::<Vec<_>>())?;
     let (found, replayed) = forecasts.split_at(placed.len());
     let measured: Vec<Measured> = (checks.iter().zip(replayed))
@@ -207,6 +212,8 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         .map(|((name, _), f)| row(name, f, &found[0], factors))
         .collect();
     unsteady(&rows, &mut notes);
+    notes.extend(unmatched(left_out));
+    notes.extend(buffered(found, parameters.eager_bytes));
     if measured.is_empty() {
         unlike(&folded, recorded_seconds, &rows, &mut notes);
     }
@@ -217,7 +224,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     Ok(Prediction {
         schema: "hopbyte.predict/1",
         trace: ask.trace.to_owned(),
-        complete: folded.complete,
+        complete: folded.complete && left_out.is_empty(),
         ranks,
         calls: folded.calls(),
         executed_calls,

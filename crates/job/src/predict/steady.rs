@@ -2,9 +2,10 @@
 
 use crate::error::Result;
 use hopbyte_fabric::collective::Algorithms;
-use hopbyte_fabric::trace::folded::{Folded, Shortened};
+use hopbyte_fabric::trace::Call;
+use hopbyte_fabric::trace::folded::{Folded, Shortened, Step};
 use hopbyte_fabric::{NodeId, collective::Collective};
-use hopbyte_model::program::{Ending, Forecast, Forecaster, Placed};
+use hopbyte_model::program::{Ending, Forecast, Forecaster, LeftOut, Placed};
 use std::collections::{BTreeMap, HashMap};
 
 /// Calls of all ranks that a run executes, about, and iterations of the loops that are shortened to them.
@@ -13,6 +14,8 @@ const FIRST: (u64, u64) = (4_000, 4);
 const MORE: [(u64, u64); 3] = [(16_000, 12), (64_000, 12), (250_000, 12)];
 /// Most calls, where loops cannot be shortened.
 const MOST: u64 = 1 << 25;
+/// Most calls that are executed where those of shortened loops do not match each other.
+const MOST_WHOLE: u64 = 1 << 22;
 /// Share of a run time by which it may differ from that of fewer iterations, and that may rest on iteration times which
 /// still change without such a comparison.
 const STEADY: f64 = 1e-3;
@@ -30,6 +33,7 @@ pub(super) struct Job<'a> {
 pub(super) struct Steady {
     pub(super) forecasts: Vec<Forecast>,
     pub(super) executed_calls: u64,
+    pub(super) left_out: LeftOut,
 }
 
 impl Job<'_> {
@@ -48,6 +52,7 @@ impl Job<'_> {
         }
         let mut found = Vec::new();
         let mut executed_calls = 0;
+        let mut left_out = LeftOut::default();
         for (hosts, numbers) in by_hosts {
             let rules = self.rules.clone().on_hosts(hosts);
             let job = Job {
@@ -57,12 +62,14 @@ impl Job<'_> {
             let some: Vec<_> = numbers.iter().map(|&n| placed[n]).collect();
             let steady = job.alike(&some)?;
             executed_calls = steady.executed_calls.max(executed_calls);
+            left_out = steady.left_out;
             found.extend(numbers.into_iter().zip(steady.forecasts));
         }
         found.sort_by_key(|f| f.0);
         Ok(Steady {
             forecasts: found.into_iter().map(|f| f.1).collect(),
             executed_calls,
+            left_out,
         })
     }
 
@@ -87,6 +94,7 @@ impl Job<'_> {
         Ok(Steady {
             forecasts: numbers.into_iter().map(|n| found[n]).collect(),
             executed_calls: level.executed_calls,
+            left_out: level.forecaster.left_out(),
         })
     }
 
@@ -98,12 +106,24 @@ impl Job<'_> {
         self.program(&self.shorten(aim)?)
     }
 
+    /// Loops of ranks that do different things may be shortened so that their calls do not match: then the whole trace, if
+    /// it is not too long.
     fn program(&self, short: &Shortened) -> Result<Level> {
-        Ok(Level {
-            forecaster: Forecaster::new(short, self.rules, self.operations_per_s)?,
-            executed_calls: calls(short),
-            endings: Vec::new(),
-        })
+        let build = |short: &Shortened| {
+            Ok::<_, crate::JobError>(Level {
+                forecaster: Forecaster::new(short, self.rules, self.operations_per_s)?,
+                executed_calls: calls(short),
+                endings: Vec::new(),
+            })
+        };
+        let level = build(short);
+        let fits = level
+            .as_ref()
+            .is_ok_and(|l| l.forecaster.left_out().is_empty());
+        if fits || calls(short) == short.calls || short.calls > MOST_WHOLE {
+            return level;
+        }
+        build(&self.shorten((u64::MAX, FIRST.1))?)
     }
 }
 
@@ -180,6 +200,24 @@ pub(super) fn uneven(rules: &Algorithms, placed: &[(String, Vec<NodeId>)]) -> Op
             names.join(", ")
         )
     })
+}
+
+/// Whether ranks share nodes, and there are several of these.
+pub(super) fn shares(nodes: &[NodeId]) -> bool {
+    let distinct = hosts(nodes).into_iter().max().map_or(0, |h| h as usize + 1);
+    distinct > 1 && distinct < nodes.len()
+}
+
+/// Whether there are collective calls.
+pub(super) fn has_collectives(folded: &Folded) -> bool {
+    fn any(steps: &[Step]) -> bool {
+        steps.iter().any(|step| match step {
+            Step::Call(call) => matches!(call, Call::Collective { .. }),
+            Step::Loop(l) => any(&l.body),
+            Step::Mark(..) => false,
+        })
+    }
+    folded.ranks.iter().any(|r| any(&r.steps))
 }
 
 /// The first placement, then all.

@@ -423,17 +423,22 @@ impl Merged {
         let total = traffic.total();
         let messages =
             |exchange: &hopbyte_fabric::Exchange| exchange.iter().map(|(_, m)| m.messages).sum();
-        let traced = match job.trace {
-            true => recorded::folder(&folder.display().to_string())?,
-            false => None,
+        // A job that was killed may leave traces of some ranks only: its counts do not depend on them.
+        let (traced, trace_notes) = match job.trace {
+            true => match recorded::folder(&folder.display().to_string()) {
+                Ok(Some(trace)) => (trace.complete, trace.notes),
+                Ok(None) => (false, Vec::new()),
+                Err(error) => (false, vec![format!("no trace: {error}")]),
+            },
+            false => (false, Vec::new()),
         };
         let mut notes = traffic.notes;
         notes.extend(ranks.variables.notes());
         Ok(Self {
             times: ranks.times.times(),
             variables: ranks.variables.rows(traffic.tasks),
-            traced: traced.as_ref().is_some_and(|t| t.complete),
-            trace_notes: traced.map(|t| t.notes).unwrap_or_default(),
+            traced,
+            trace_notes,
             schema: "hopbyte.record/1",
             flavour: job.flavour.name(),
             ranks: traffic.tasks,

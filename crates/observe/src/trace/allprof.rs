@@ -484,6 +484,8 @@ impl Rank {
             root,
             bytes,
             row,
+            request: None,
+            neighbors: false,
         });
         Ok(())
     }

@@ -294,6 +294,8 @@ impl Node {
                     root: root.unwrap_or(0) as u32,
                     bytes: bytes * share,
                     row: None,
+                    request: None,
+                    neighbors: false,
                 }
             }
             _ if self.micros == 0 && self.operations > 0 => Call::Work {

@@ -262,6 +262,8 @@ fn real_files_have_their_collectives_and_messages() {
                 root: 0,
                 bytes: size,
                 row: None,
+                request: None,
+                neighbors: false,
             };
             assert_eq!(rank.calls, [called], "{name}");
         }

@@ -4,7 +4,7 @@ use super::complete;
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal, lossy};
 use crate::traffic::calls::kind;
-use crate::traffic::record::{group_members, release};
+use crate::traffic::record::{group_members, library_doubt, release};
 use hopbyte_fabric::InputError;
 use hopbyte_fabric::collective::{Algorithms, Collective, Library};
 use hopbyte_fabric::trace::Call;
@@ -36,11 +36,15 @@ pub fn folder(name: &str) -> Result<Option<Folded>, ObserveError> {
         return Ok(None);
     }
     let io = |e| ObserveError::io(path, e);
-    let mut paths = Vec::new();
+    let (mut paths, mut spawned) = (Vec::new(), 0u64);
     for entry in std::fs::read_dir(path).map_err(io)? {
         let path = entry.map_err(io)?.path();
         if path.extension().is_some_and(|e| e == "hbt") {
-            paths.push(path);
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            match name.starts_with("spawned.") {
+                true => spawned += 1,
+                false => paths.push(path),
+            }
         }
     }
     paths.sort();
@@ -51,7 +55,14 @@ pub fn folder(name: &str) -> Result<Option<Folded>, ObserveError> {
     if texts.is_empty() {
         return Ok(None);
     }
-    read(name, &texts).map(Some)
+    let mut folded = read(name, &texts)?;
+    if spawned > 0 {
+        folded.complete = false;
+        folded.notes.push(format!(
+            "{spawned} processes that the job started are another world: their traces are left out"
+        ));
+    }
+    Ok(Some(folded))
 }
 
 /// Algorithms of collectives as the library that ran the job decides; `None` if the folder has no trace.
@@ -79,6 +90,30 @@ pub fn algorithms(name: &str) -> Result<Option<Algorithms>, ObserveError> {
         }
     }
     Ok(Some(rules))
+}
+
+/// Why the choices of the job's library may not be the known ones, if they may not; `shared`: of ranks on several nodes,
+/// some of them on one. `None` if the folder has no trace.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn doubt(name: &str, shared: bool) -> Result<Option<&'static str>, ObserveError> {
+    let path = Path::new(name).join("rank.0.hbt");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = Text::read(&path, LIMITS)?;
+    let mut lines = text.lines().take_while(|l| l.bytes != b"program");
+    let library = lines.find_map(|line| match cells(line)[..] {
+        [b"library", name, ..] => Some(lossy(name)),
+        _ => None,
+    });
+    let known = library.and_then(|name| {
+        let library = Library::of_version(&name);
+        library_doubt(library, release(&name), shared)
+    });
+    let rules = algorithms(name)?.unwrap_or_default();
+    Ok(known.or_else(|| rules.doubt()))
 }
 
 /// Reads the files of all ranks.
@@ -110,7 +145,7 @@ pub fn read(source: &str, texts: &[Text]) -> Result<Folded, ObserveError> {
         let mut reader = Reader {
             text,
             rank: rank as u32,
-            groups: &groups,
+            groups: &mut groups,
             events: Vec::new(),
             rank_trace: FoldedRank::default(),
             stack: vec![(Vec::new(), Vec::new())],
@@ -163,9 +198,26 @@ struct Groups {
     by_name: HashMap<Vec<u8>, u32>,
     /// Members; the first is the world.
     lists: Vec<Vec<u32>>,
+    /// Further communicators of the same members, by these and their number.
+    numbered: HashMap<(u32, u64), u32>,
 }
 
+/// Most members that communicators of equal members list again; beyond, their messages are not told apart.
+const MAX_LISTED: usize = 1 << 24;
+
 impl Groups {
+    /// The communicator with a number, of those with these members.
+    fn numbered(&mut self, group: u32, number: u64) -> u32 {
+        let members = self.lists[group as usize].len();
+        if number == 0 || (self.numbered.len() + 1) * members > MAX_LISTED {
+            return group;
+        }
+        *self.numbered.entry((group, number)).or_insert_with(|| {
+            self.lists.push(self.lists[group as usize].clone());
+            self.lists.len() as u32 - 1
+        })
+    }
+
     fn learn(&mut self, text: &Text, size: usize) -> Result<(), InputError> {
         if self.lists.is_empty() {
             self.lists.push((0..size as u32).collect());
@@ -235,7 +287,7 @@ impl Lost {
         }
         if self.threaded > 0 {
             notes.push(format!(
-                "several threads of {} ranks called MPI: their calls are in the order of their ends",
+                "several threads of {} ranks called MPI: a rank's calls are one sequence, overlapping ones with a begin and a wait",
                 self.threaded
             ));
         }
@@ -262,6 +314,7 @@ enum Op {
     Send,
     Receive,
     Wait,
+    Cancel,
     Collective,
     Row,
     End,
@@ -270,7 +323,7 @@ enum Op {
 struct Reader<'a> {
     text: &'a Text,
     rank: u32,
-    groups: &'a Groups,
+    groups: &'a mut Groups,
     events: Vec<Event>,
     rank_trace: FoldedRank,
     /// Open loops: counts and body; the first is the whole program.
@@ -346,13 +399,15 @@ impl Reader<'_> {
                 "event, number, operation, phase, group, peer, tag, slot, kind",
             )
         };
-        let [number, op, _, group, peer, tag, slot, kind, ..] = cells else {
+        let [number, op, _, group, peer, tag, slot, kind, rest @ ..] = cells else {
             return Err(wrong());
         };
+        let communicator = rest.first().map_or(Some(0), |n| decimal(n));
         let op = match *op {
             b"send" => Op::Send,
             b"receive" => Op::Receive,
             b"wait" => Op::Wait,
+            b"cancel" => Op::Cancel,
             b"collective" => Op::Collective,
             b"row" => Op::Row,
             b"end" => Op::End,
@@ -366,9 +421,11 @@ impl Reader<'_> {
         if decimal(number) != Some(self.events.len() as u64) {
             return Err(wrong());
         }
+        let number = communicator.ok_or_else(wrong)?;
+        let group = self.groups.by_name.get(*group).copied();
         self.events.push(Event {
             op,
-            group: self.groups.by_name.get(*group).copied(),
+            group: group.map(|g| self.groups.numbered(g, number)),
             peer: signed(peer)?,
             tag: signed(tag)?,
             slot: signed(slot)?,
@@ -461,9 +518,17 @@ impl Reader<'_> {
                 group: event.group.unwrap_or(0),
                 request,
             },
-            Op::Wait => Call::Wait {
-                request: request.unwrap_or(u32::MAX),
-            },
+            Op::Wait | Op::Cancel => {
+                let request = request.unwrap_or(u32::MAX);
+                if let Some(from) = peer {
+                    let tag = event.tag.max(0) as u32;
+                    self.push(Step::Call(Call::Matched { request, from, tag }));
+                }
+                match event.op {
+                    Op::Wait => Call::Wait { request },
+                    _ => Call::Cancel { request },
+                }
+            }
             Op::Row => {
                 self.row.extend(peer.map(|p| (p, bytes)));
                 return Ok(());
@@ -502,18 +567,25 @@ impl Reader<'_> {
         if root as usize >= n {
             return Err(self.text.error_at(line, format!("a root below {n}")));
         }
-        let blocks = match &event.kind[..] {
-            b"gatherv" => Some((Collective::Gather, None)),
-            b"scatterv" | b"alltoallv" | b"alltoallw" => Some((Collective::Alltoall, Some(()))),
-            name if name.starts_with(b"neighbor_") => Some((Collective::Alltoall, Some(()))),
-            name => kind(name).map(|(kind, _)| (kind, None)),
-        };
-        let Some((kind, direct)) = blocks else {
-            self.lost.collectives += 1;
-            return Ok(None);
+        // Whether blocks go to members directly, and to the neighbours alone.
+        let (kind, direct, neighbors) = match &event.kind[..] {
+            b"gatherv" => (Collective::Gather, false, false),
+            b"scatterv" | b"alltoallv" | b"alltoallw" => (Collective::Alltoall, true, false),
+            // Between two groups an operation without bytes waits for all of them, as a barrier does.
+            b"inter_barrier" => (Collective::Barrier, false, false),
+            name if name.starts_with(b"neighbor_") || name.starts_with(b"inter_") => {
+                (Collective::Alltoall, true, true)
+            }
+            name => match kind(name) {
+                Some((kind, _)) => (kind, false, false),
+                None => {
+                    self.lost.collectives += 1;
+                    return Ok(None);
+                }
+            },
         };
         let start = self.rank_trace.rows.len();
-        if direct.is_some() {
+        if direct {
             if start + n > MAX_ROWS {
                 let expected = format!("at most {MAX_ROWS} sizes of blocks");
                 return Err(self.text.error_at(line, expected));
@@ -525,17 +597,20 @@ impl Reader<'_> {
             };
             self.rank_trace.rows.resize(start + n, even);
             for &(member, bytes) in row {
+                // A rank may be a neighbour in several directions.
                 if let Some(at) = members.iter().position(|&m| m == member) {
-                    self.rank_trace.rows[start + at] = bytes;
+                    self.rank_trace.rows[start + at] += bytes;
                 }
             }
         }
         Ok(Some(Call::Collective {
             kind,
             group,
-            root: if direct.is_some() { 0 } else { root },
+            root: if direct { 0 } else { root },
             bytes,
-            row: direct.map(|()| start as u32),
+            row: direct.then_some(start as u32),
+            request: u32::try_from(event.slot).ok(),
+            neighbors,
         }))
     }
 }

@@ -70,3 +70,121 @@ fn traces_that_end_early_say_so() {
         ["incomplete: the traces of 1 ranks end early: ended by running"]
     );
 }
+
+/// Two files with other events and programs: `event` lines without their number.
+fn pair(events: &[&str], program: &str) -> Folded {
+    let file = |rank: u32| {
+        let head = format!("# hopbyte-trace 1\nrank\t{rank}\nsize\t2\ngroup\t08\t2\t0-1\n");
+        let list: String = (events.iter().enumerate())
+            .map(|(number, event)| format!("event\t{number}\t{event}\n"))
+            .collect();
+        let other = (1 - rank).to_string();
+        let whole = format!("{head}{list}program\n{program}ended\tfinalize\n");
+        let whole = whole.replace("OTHER", &other);
+        Text::from_bytes(format!("rank.{rank}.hbt"), whole.as_bytes(), LIMITS).unwrap()
+    };
+    read("t", &[file(0), file(1)]).unwrap()
+}
+
+fn calls(folded: &Folded) -> Vec<Call> {
+    folded.unfold(100).unwrap().ranks[0].calls.clone()
+}
+
+#[test]
+fn a_neighbour_in_two_directions_gets_both_blocks() {
+    let row = "row\t0\t-\tOTHER\t-1\t-1\t-";
+    let folded = pair(
+        &[
+            row,
+            "collective\t0\t08\t-1\t0\t-1\tneighbor_alltoall",
+            "collective\t0\t08\t-1\t0\t-1\tinter_bcast",
+        ],
+        "0\t0\t0\t30\n0\t0\t0\t12\n1\t0\t0\t42\n0\t0\t0\t5\n2\t0\t0\t5\n",
+    );
+    assert_eq!(folded.ranks[0].rows, [0.0, 42.0, 0.0, 5.0]);
+    for call in calls(&folded) {
+        let expected = Collective::Alltoall;
+        assert!(matches!(call, Call::Collective { kind, neighbors: true, .. } if kind == expected));
+    }
+}
+
+#[test]
+fn requests_of_collectives_sources_and_cancelled_receives_are_read() {
+    let folded = pair(
+        &[
+            "collective\t0\t08\t-1\t0\t4\tallreduce",
+            "receive\t0\t08\t-1\t-1\t5\t-",
+            "wait\t0\t-\tOTHER\t9\t5\t-",
+            "cancel\t0\t-\t-1\t-1\t5\t-",
+            "wait\t0\t-\t-1\t-1\t4\t-",
+        ],
+        "0\t0\t0\t8\n1\n2\n1\n3\n4\n",
+    );
+    let calls = calls(&folded);
+    assert!(matches!(
+        calls[0],
+        Call::Collective {
+            request: Some(4),
+            neighbors: false,
+            ..
+        }
+    ));
+    let receive = Call::Receive {
+        from: None,
+        tag: None,
+        group: 0,
+        request: Some(5),
+    };
+    let matched = Call::Matched {
+        request: 5,
+        from: 1,
+        tag: 9,
+    };
+    let (wait, cancel) = (Call::Wait { request: 5 }, Call::Cancel { request: 5 });
+    assert_eq!(calls[1..6], [receive, matched, wait, receive, cancel]);
+    assert_eq!(calls[6], Call::Wait { request: 4 });
+}
+
+#[test]
+fn communicators_with_the_same_members_are_told_apart() {
+    let folded = pair(
+        &[
+            "collective\t0\t08\t-1\t0\t-1\tbarrier",
+            "collective\t0\t08\t-1\t0\t-1\tbarrier\t3",
+            "send\t0\t08\tOTHER\t0\t-1\t-\t3",
+        ],
+        "0\n1\n2\t0\t0\t8\n",
+    );
+    let groups: Vec<u32> = calls(&folded)
+        .iter()
+        .map(|call| match call {
+            Call::Collective { group, .. } | Call::Send { group, .. } => *group,
+            _ => u32::MAX,
+        })
+        .collect();
+    assert_eq!(groups[0], 0);
+    assert_ne!(groups[1], 0);
+    assert_eq!(groups[1], groups[2]);
+    assert_eq!(folded.groups[groups[1] as usize], [0, 1]);
+}
+
+#[test]
+fn traces_of_spawned_processes_are_passed_over() {
+    let folder = std::env::temp_dir().join(format!("hopbyte-spawned-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for rank in 0..2 {
+        let path = folder.join(format!("rank.{rank}.hbt"));
+        std::fs::write(path, text(rank, LOOP).bytes()).unwrap();
+    }
+    let other = "# hopbyte-trace 1\nrank\t0\nsize\t1\nprogram\nended\tfinalize\n";
+    std::fs::write(folder.join("spawned.n1.77.hbt"), other).unwrap();
+    let found = super::folder(folder.to_str().unwrap()).unwrap().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(found.ranks.len(), 2);
+    assert!(!found.complete);
+    assert!(
+        found.notes[0].starts_with("1 processes"),
+        "{:?}",
+        found.notes
+    );
+}

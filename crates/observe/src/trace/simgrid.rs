@@ -219,6 +219,8 @@ impl Rank {
             root,
             bytes,
             row: None,
+            request: None,
+            neighbors: false,
         });
     }
 
@@ -432,6 +434,8 @@ impl Rank {
                 root,
                 bytes: bytes.max(0.0),
                 row,
+                request: None,
+                neighbors: false,
             };
         }
         self.lists = Vec::new();

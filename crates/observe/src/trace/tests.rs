@@ -44,6 +44,8 @@ fn collective(kind: Collective, root: u32, bytes: f64) -> Call {
         root,
         bytes,
         row: None,
+        request: None,
+        neighbors: false,
     }
 }
 

@@ -86,12 +86,21 @@ fn doubt<'a>(mut heads: impl Iterator<Item = &'a Head>) -> Option<&'static str> 
     let first = heads.next()?;
     let mut hosts = HashSet::from([&first.host]);
     let ranks = 1 + heads.map(|h| hosts.insert(&h.host)).count();
-    let several = hosts.len() > 1;
-    match (first.library, first.release) {
+    let shared = hosts.len() > 1 && ranks > hosts.len();
+    library_doubt(first.library, first.release, shared)
+}
+
+/// The same for a library; `shared`: of ranks on several hosts, some of them on one.
+pub(crate) fn library_doubt(
+    library: Option<Library>,
+    release: Option<(u32, u32)>,
+    shared: bool,
+) -> Option<&'static str> {
+    match (library, release) {
         (Some(Library::OpenMpi), Some(release)) if release < (4, 1) => {
             Some("Open MPI before 4.1 decides by other tables")
         }
-        (Some(Library::Mpich), _) if several && ranks > hosts.len() => {
+        (Some(Library::Mpich), _) if shared => {
             Some("MPICH reduces and broadcasts inside hosts and between them")
         }
         _ => None,

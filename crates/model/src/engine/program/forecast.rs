@@ -7,7 +7,7 @@
 
 use super::alone::{Alone, Cost, Messages};
 use super::run::run_on;
-use super::{Flows, OpId, Program, ProgramTimes, Queued, Stream};
+use super::{Flows, LeftOut, OpId, Program, ProgramTimes, Queued, Recorded, Stream};
 use crate::error::ModelError;
 use crate::network::Network;
 use hopbyte_fabric::collective::Algorithms;
@@ -26,6 +26,7 @@ pub struct Forecaster {
     spans: Vec<Span>,
     /// Computing time of each rank, whole loops included.
     compute: Vec<f64>,
+    left_out: LeftOut,
 }
 
 /// A network, and nodes by rank.
@@ -41,6 +42,8 @@ pub struct Ending {
     pub seconds: f64,
     /// Change of the iteration times at the end of the executed iterations, extended to the whole run.
     pub unsteady_seconds: f64,
+    /// As [`ProgramTimes::buffered_bytes`].
+    pub buffered_bytes: f64,
 }
 
 /// A run time with its parts: their sum is the run time.
@@ -60,6 +63,8 @@ pub struct Forecast {
     pub contention_seconds: f64,
     /// Change of the iteration times at the end of the executed iterations, extended to the whole run.
     pub unsteady_seconds: f64,
+    /// As [`ProgramTimes::buffered_bytes`].
+    pub buffered_bytes: f64,
 }
 
 impl Forecast {
@@ -80,8 +85,11 @@ impl Forecaster {
         rules: &Algorithms,
         operations_per_s: Option<f64>,
     ) -> Result<Self, FabricError> {
-        let (program, found) =
-            Program::of_marked(&short.trace, operations_per_s, rules, &short.marks)?;
+        let Recorded {
+            program,
+            marks: found,
+            left_out,
+        } = Program::of_marked(&short.trace, operations_per_s, rules, &short.marks)?;
         let computing = |calls: &[Call]| computing(calls, operations_per_s);
         let mut marks = Vec::with_capacity(found.len());
         let mut compute = Vec::with_capacity(found.len());
@@ -105,7 +113,13 @@ impl Forecaster {
             marks,
             spans: short.spans.clone(),
             compute,
+            left_out,
         })
+    }
+
+    /// Calls of the trace that a run does not execute, since it lacks their counterparts.
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out
     }
 
     /// Operations that a run executes.
@@ -178,6 +192,7 @@ impl Forecaster {
             bandwidth_seconds: bandwidth - latency,
             contention_seconds: ending.seconds - bandwidth,
             unsteady_seconds: ending.unsteady_seconds,
+            buffered_bytes: ending.buffered_bytes,
         };
         Ok(endings.iter().zip(found).map(forecast).collect())
     }
@@ -251,6 +266,7 @@ impl Forecaster {
         Ending {
             seconds,
             unsteady_seconds,
+            buffered_bytes: times.buffered_bytes,
         }
     }
 }
@@ -379,6 +395,8 @@ mod tests {
                     root: 0,
                     bytes: 8.0,
                     row: None,
+                    request: None,
+                    neighbors: false,
                 }),
             ];
             FoldedRank {

@@ -15,6 +15,7 @@ mod transport;
 pub use forecast::{Ending, Forecast, Forecaster, Placed};
 pub use queued::Queued;
 pub use run::{ProgramTimes, Settings, run, run_on};
+pub use trace::{LeftOut, Recorded};
 pub use transport::{Flows, Stream, Transport};
 
 use hopbyte_fabric::FabricError;
@@ -67,6 +68,8 @@ pub struct Program {
     /// Operations that wait for each one, in CSR form.
     next_offsets: Vec<u32>,
     next: Vec<u32>,
+    /// It is that of a run that ended: sends which wait for each other were buffered.
+    ended: bool,
 }
 
 /// Most operations of a program.
@@ -113,6 +116,9 @@ impl Program {
     }
 }
 
+/// Operations, and the number of all operations when each became one of these.
+type Front = Vec<(OpId, u32)>;
+
 /// Writes a program rank by rank.
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -120,7 +126,7 @@ pub struct Builder {
     /// Dependencies: (earlier, later) pairs.
     edges: Vec<(u32, u32)>,
     /// Dependencies of each rank's next operation, and the number of operations when each became one.
-    front: Vec<Vec<(OpId, u32)>>,
+    front: Vec<Front>,
     /// Operations of each rank that no other has waited for yet.
     pending: Vec<Vec<OpId>>,
     /// Unmatched sends and receives by (from, to, tag).
@@ -182,6 +188,36 @@ impl Builder {
         let id = self.add(rank, Action::Compute { seconds: 0.0 });
         self.depend(rank, &[id]);
         id
+    }
+
+    /// An operation that ends when the rank gets there, for which it does not wait.
+    fn aside(&mut self, rank: u32) -> OpId {
+        self.add(rank, Action::Compute { seconds: 0.0 })
+    }
+
+    /// The rank's next operations wait for this one alone, until [`Builder::rejoin`] with the returned dependencies.
+    fn turn_aside(&mut self, rank: u32, begin: OpId) -> Front {
+        let now = self.operations.len() as u32;
+        std::mem::replace(&mut self.front[rank as usize], vec![(begin, now)])
+    }
+
+    /// `end` waits for the rank's operations aside, and its next ones for those before them.
+    fn rejoin(&mut self, rank: u32, end: OpId, front: Front) {
+        let aside = std::mem::replace(&mut self.front[rank as usize], front);
+        for (operation, _) in aside {
+            self.order(operation, end);
+        }
+    }
+
+    /// Nobody waits for this operation any more.
+    fn forget(&mut self, rank: u32, operation: OpId) {
+        self.pending[rank as usize].retain(|&p| p != operation);
+    }
+
+    /// A send or a receive without a message.
+    fn leave_out(&mut self, rank: u32, operation: OpId) {
+        self.forget(rank, operation);
+        self.operations[operation.0 as usize].action = Action::Compute { seconds: 0.0 };
     }
 
     /// The rank begins to send; [`Builder::wait_all`] waits for it.
@@ -313,6 +349,7 @@ impl Builder {
             operations: self.operations,
             next_offsets,
             next,
+            ended: false,
         };
         program.check_order()?;
         Ok(program)

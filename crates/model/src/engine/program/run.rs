@@ -35,6 +35,8 @@ pub struct ProgramTimes {
     pub by_transfer: Vec<(u32, f64, f64, Option<u32>)>,
     /// Transfers through network or memory.
     pub transfers: u64,
+    /// Largest message beyond the network's eager size that had to be buffered, for the program had ended; 0 for none.
+    pub buffered_bytes: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,8 +162,10 @@ struct Run<'a, T> {
     ended: Vec<f64>,
     /// Time at which a receive was posted, or a send's data arrived.
     posted: Vec<f64>,
-    /// Earliest time at which a large send can leave.
+    /// Earliest time at which a send that waits for its receiver can leave.
     leaves: Vec<f64>,
+    /// Largest message that does not wait.
+    eager_bytes: f64,
     /// Time at which a rank's processor and a node's message engine are free.
     processor: Vec<f64>,
     engine: Vec<f64>,
@@ -212,6 +216,7 @@ pub fn run_on<T: Transport>(
         ended: vec![NOT_YET; operations.len()],
         posted: vec![NOT_YET; operations.len()],
         leaves: vec![NOT_YET; operations.len()],
+        eager_bytes: network.parameters.eager_bytes,
         processor: vec![0.0; program.ranks()],
         engine: vec![0.0; network.fabric.nodes().len()],
         held_back: BTreeMap::new(),
@@ -240,6 +245,10 @@ pub fn run_on<T: Transport>(
         held_back: run.held_back,
         by_transfer: run.by_transfer,
         transfers: run.transfers,
+        buffered_bytes: match run.eager_bytes > network.parameters.eager_bytes {
+            true => run.eager_bytes,
+            false => 0.0,
+        },
     };
     Ok((times, run.transport))
 }
@@ -251,6 +260,9 @@ impl<T: Transport> Run<'_, T> {
         loop {
             let next = self.events.first();
             let Some(limit) = next.or((under_way > 0).then_some(f64::INFINITY)) else {
+                if self.program.ended && self.buffer()? {
+                    continue;
+                }
                 return Ok(());
             };
             done.clear();
@@ -271,6 +283,41 @@ impl<T: Transport> Run<'_, T> {
                 under_way += self.handle(what, limit)?;
             }
         }
+    }
+
+    /// Every rank waits: the smallest of the sends that wait for their receivers, and those up to its size from now on,
+    /// are buffered. False if there is none.
+    fn buffer(&mut self) -> Result<bool, ModelError> {
+        let program = self.program;
+        let waiting = |run: &Self, id: usize| {
+            let receive = program.operations()[id].partner;
+            let posted = receive.is_some_and(|r| !run.posted[r.0 as usize].is_nan());
+            !run.leaves[id].is_nan() && !posted
+        };
+        let bytes = |id: usize| match program.operations()[id].action {
+            Action::Send { bytes, .. } => bytes,
+            _ => f64::INFINITY,
+        };
+        let count = program.operations().len();
+        let stuck: Vec<usize> = (0..count).filter(|&id| waiting(self, id)).collect();
+        let least = stuck
+            .iter()
+            .map(|&id| bytes(id))
+            .fold(f64::INFINITY, f64::min);
+        if least == f64::INFINITY {
+            return Ok(false);
+        }
+        self.eager_bytes = self.eager_bytes.max(least);
+        let last = self.ended.iter().copied().fold(0.0, f64::max);
+        let now = last.max(self.transport.now());
+        for id in stuck.into_iter().filter(|&id| bytes(id) <= least) {
+            let leaves = std::mem::replace(&mut self.leaves[id], NOT_YET);
+            let latency = self.latency(id as u32)?;
+            self.events.add(now, What::Done(id as u32));
+            self.events
+                .add(now.max(leaves + latency), What::Flow(id as u32));
+        }
+        Ok(true)
     }
 
     fn check_all_ended(&self) -> Result<(), ModelError> {
@@ -345,7 +392,7 @@ impl<T: Transport> Run<'_, T> {
                 let engine = &mut self.engine[node.index()];
                 *engine = engine.max(ready) + gap;
                 let leaves = *engine;
-                if bytes <= self.network.parameters.eager_bytes {
+                if bytes <= self.eager_bytes {
                     self.events.add(ready, What::Done(id));
                     let latency = self.latency(id)?;
                     self.events.add(leaves + latency, What::Flow(id));
@@ -360,18 +407,10 @@ impl<T: Transport> Run<'_, T> {
         Ok(())
     }
 
-    /// Whether a send waits for its receiver (rendezvous).
-    fn is_rendezvous(&self, send: u32) -> bool {
-        match self.program.operations()[send as usize].action {
-            Action::Send { bytes, .. } => bytes > self.network.parameters.eager_bytes,
-            _ => false,
-        }
-    }
-
     /// Starts the data of a large message once both sides are ready.
     fn try_rendezvous(&mut self, send: u32, receive: u32) -> Result<(), ModelError> {
         let (leaves, posted) = (self.leaves[send as usize], self.posted[receive as usize]);
-        if !self.is_rendezvous(send) || leaves.is_nan() || posted.is_nan() {
+        if leaves.is_nan() || posted.is_nan() {
             return Ok(());
         }
         // Request to send, clear to send, data.
@@ -434,7 +473,7 @@ impl<T: Transport> Run<'_, T> {
     }
 
     fn deliver(&mut self, send: u32, now: f64) {
-        if self.is_rendezvous(send) {
+        if !self.leaves[send as usize].is_nan() {
             self.events.add(now, What::Done(send));
         }
         self.posted[send as usize] = now;

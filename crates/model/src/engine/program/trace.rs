@@ -10,7 +10,7 @@ use hopbyte_fabric::collective::{Algorithms, Operation};
 use hopbyte_fabric::trace::folded::Mark;
 use hopbyte_fabric::trace::{Call, Called, Dependency, Order, RankTrace, Trace};
 use hopbyte_fabric::{FabricError, InputError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Maximum number of operations of a trace.
 const MAX_TRACE_OPERATIONS: usize = 1 << 26;
@@ -25,34 +25,64 @@ impl Program {
     pub fn of_trace(trace: &Trace, operations_per_s: Option<f64>) -> Result<Self, FabricError> {
         let marks = vec![Vec::new(); trace.ranks.len()];
         let rules = Algorithms::default();
-        Ok(Self::of_marked(trace, operations_per_s, &rules, &marks)?.0)
+        let mut writer = Writer::new(trace, operations_per_s, &rules, &marks);
+        writer.all()?;
+        writer.pair()?;
+        writer.builder.finish()
     }
 
-    /// [`Program::of_trace`] with given algorithms of collectives, and for every mark of a rank (the call before which it
-    /// lies, in order) an operation that ends when the rank gets there.
+    /// The program of a run that ended, with given algorithms of collectives, and for every mark of a rank (the call before
+    /// which it lies, in order) an operation that ends when the rank gets there. Calls without their counterparts are left
+    /// out and counted, and sends that could end by being buffered alone are buffered.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Program::of_trace`], unmatched messages and collectives excepted.
     pub fn of_marked(
         trace: &Trace,
         operations_per_s: Option<f64>,
         rules: &Algorithms,
         marks: &[Vec<Mark>],
-    ) -> Result<(Self, Vec<Vec<OpId>>), FabricError> {
-        let mut writer = Writer {
-            trace,
-            rules,
-            marks,
-            marked: vec![Vec::new(); trace.ranks.len()],
-            speed: operations_per_s,
-            builder: Builder::new(trace.ranks.len()),
-            requests: vec![HashMap::new(); trace.ranks.len()],
-            messages: HashMap::new(),
-            receives: Vec::new(),
-        };
+    ) -> Result<Recorded, FabricError> {
+        let mut writer = Writer::new(trace, operations_per_s, rules, marks);
+        writer.left_out = Some(LeftOut::default());
         writer.all()?;
         writer.pair()?;
-        Ok((writer.builder.finish()?, writer.marked))
+        let mut program = writer.builder.finish()?;
+        program.ended = true;
+        Ok(Recorded {
+            program,
+            marks: writer.marked,
+            left_out: writer.left_out.unwrap_or_default(),
+        })
+    }
+}
+
+/// The program of a recorded run.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The program.
+    pub program: Program,
+    /// Of each rank the operations of its marks.
+    pub marks: Vec<Vec<OpId>>,
+    /// Calls that are not in it.
+    pub left_out: LeftOut,
+}
+
+/// Calls of a trace whose counterparts it lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Sends.
+    pub sends: u64,
+    /// Receives.
+    pub receives: u64,
+    /// Collective calls that not all members make: they end at once.
+    pub collectives: u64,
+}
+
+impl LeftOut {
+    /// Whether nothing is left out.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -72,6 +102,50 @@ struct Wanted {
     to: u32,
     tag: Option<u32>,
     group: u32,
+    cancelled: bool,
+}
+
+/// A pending request: the operation that ends it, and its receive in [`Writer::receives`].
+#[derive(Clone, Copy)]
+struct Pending {
+    op: OpId,
+    receive: Option<usize>,
+}
+
+/// A rank's call of a collective, with its begin and end if the rank goes on meanwhile.
+struct Arrival {
+    rank: u32,
+    at: usize,
+    later: Option<(OpId, OpId)>,
+}
+
+/// Collectives of a group that not all members have begun, in order.
+#[derive(Default)]
+struct Open {
+    /// Number of the first of these.
+    first: usize,
+    /// Collectives that each member has begun.
+    begun: HashMap<u32, usize>,
+    list: VecDeque<Vec<Arrival>>,
+}
+
+impl Open {
+    /// Adds a member's next call; all calls of the collective if it was the last one.
+    fn add(&mut self, arrival: Arrival, members: usize) -> Option<Vec<Arrival>> {
+        let number = self.begun.entry(arrival.rank).or_default();
+        let place = *number - self.first;
+        *number += 1;
+        while self.list.len() <= place {
+            self.list.push_back(Vec::new());
+        }
+        self.list[place].push(arrival);
+        if self.list[place].len() < members {
+            return None;
+        }
+        // Every member begins them in order, so that the first is complete first.
+        self.first += 1;
+        self.list.pop_front()
+    }
 }
 
 struct Writer<'a> {
@@ -81,10 +155,14 @@ struct Writer<'a> {
     marked: Vec<Vec<OpId>>,
     speed: Option<f64>,
     builder: Builder,
-    requests: Vec<HashMap<u32, OpId>>,
+    requests: Vec<HashMap<u32, Pending>>,
     /// By receiver and group, then by sender.
     messages: HashMap<(u32, u32), BTreeMap<u32, Vec<Sent>>>,
     receives: Vec<Wanted>,
+    /// Counts what is left out; without it, that is an error.
+    left_out: Option<LeftOut>,
+    /// For each rank its place among the calls of the collective that is expanded.
+    places: Vec<u32>,
 }
 
 fn wrong(rank: u32, found: impl Into<String>, expected: impl Into<String>) -> FabricError {
@@ -96,13 +174,39 @@ fn wrong(rank: u32, found: impl Into<String>, expected: impl Into<String>) -> Fa
 }
 
 impl<'a> Writer<'a> {
-    /// Every rank proceeds to its next collective; the last member to arrive lets all members continue.
+    fn new(
+        trace: &'a Trace,
+        speed: Option<f64>,
+        rules: &'a Algorithms,
+        marks: &'a [Vec<Mark>],
+    ) -> Self {
+        let ranks = trace.ranks.len();
+        Self {
+            trace,
+            rules,
+            marks,
+            marked: vec![Vec::new(); ranks],
+            speed,
+            builder: Builder::new(ranks),
+            requests: vec![HashMap::new(); ranks],
+            messages: HashMap::new(),
+            receives: Vec::new(),
+            left_out: None,
+            places: vec![0; ranks],
+        }
+    }
+
+    /// Every rank proceeds to its next blocking collective; the last member to arrive lets all members continue.
     fn all(&mut self) -> Result<(), FabricError> {
         let count = self.trace.ranks.len();
         let mut next = vec![0usize; count];
-        let mut there: HashMap<u32, u32> = HashMap::new();
+        let mut open: HashMap<u32, Open> = HashMap::new();
         let mut free: Vec<u32> = (0..count as u32).rev().collect();
-        while let Some(rank) = free.pop() {
+        loop {
+            if free.is_empty() {
+                self.go_on(&mut open, &mut next, &mut free);
+            }
+            let Some(rank) = free.pop() else { break };
             let calls = &self.trace.ranks[rank as usize];
             if let Order::Graph(dependencies) = &calls.order {
                 self.graph(rank, calls, dependencies)?;
@@ -110,24 +214,31 @@ impl<'a> Writer<'a> {
                 continue;
             }
             while let Some(call) = calls.calls.get(next[rank as usize]) {
-                self.mark(rank, next[rank as usize]);
-                if let Call::Collective { group, .. } = *call {
+                let at = next[rank as usize];
+                self.mark(rank, at);
+                if let Call::Collective { group, request, .. } = *call {
                     let members = self.members(rank, group)?;
-                    let came = there.entry(group).or_default();
-                    *came += 1;
-                    if *came as usize == members.len() {
-                        there.remove(&group);
-                        self.collective(members, &next)?;
-                        for &member in members {
-                            next[member as usize] += 1;
-                        }
+                    let later = request.map(|number| self.begin_later(rank, number));
+                    let open = open.entry(group).or_default();
+                    let waits = later.is_none();
+                    let arrived = open.add(Arrival { rank, at, later }, members.len());
+                    if let Some(arrived) = arrived {
+                        self.collective(members, &arrived)?;
                         // This rank continues at once, the others after it.
-                        free.extend(members.iter().filter(|&&m| m != rank));
-                        continue;
+                        for a in arrived
+                            .iter()
+                            .filter(|a| a.later.is_none() && a.rank != rank)
+                        {
+                            next[a.rank as usize] += 1;
+                            free.push(a.rank);
+                        }
+                    } else if waits {
+                        break;
                     }
-                    break;
+                    next[rank as usize] += 1;
+                    continue;
                 }
-                self.call(rank, *call, next[rank as usize] as u32)?;
+                self.call(rank, *call, at as u32)?;
                 next[rank as usize] += 1;
             }
             if next[rank as usize] == calls.calls.len() {
@@ -136,7 +247,7 @@ impl<'a> Writer<'a> {
         }
         let stuck = |&r: &usize| next[r] < self.trace.ranks[r].calls.len();
         match (0..count).find(stuck) {
-            Some(rank) => Err(wrong(
+            Some(rank) if self.left_out.is_none() => Err(wrong(
                 rank as u32,
                 format!(
                     "a collective as call {} that others do not make",
@@ -144,8 +255,49 @@ impl<'a> Writer<'a> {
                 ),
                 "every member of a group in every collective of it",
             )),
-            None => Ok(()),
+            _ => {
+                if let Some(left_out) = &mut self.left_out {
+                    let open = open.values().flat_map(|o| &o.list);
+                    left_out.collectives = open.map(Vec::len).sum::<usize>() as u64;
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// Ranks that wait in collectives for each other go on, each with a wait for the end of its own: calls of several
+    /// threads, or the first of two broadcasts that its root has left.
+    fn go_on(&mut self, open: &mut HashMap<u32, Open>, next: &mut [usize], free: &mut Vec<u32>) {
+        if self.left_out.is_none() {
+            return;
+        }
+        let mut groups: Vec<_> = open.iter_mut().collect();
+        groups.sort_unstable_by_key(|g| *g.0);
+        let waiting = groups
+            .into_iter()
+            .flat_map(|g| g.1.list.iter_mut().flatten());
+        for arrival in waiting.filter(|a| a.later.is_none()) {
+            let (begin, end) = self.begin(arrival.rank);
+            self.builder.wait(arrival.rank, end);
+            arrival.later = Some((begin, end));
+            next[arrival.rank as usize] += 1;
+            free.push(arrival.rank);
+        }
+    }
+
+    /// The operations of the begin and the end of a collective during which the rank goes on.
+    fn begin(&mut self, rank: u32) -> (OpId, OpId) {
+        let begin = self.builder.aside(rank);
+        let end = self.builder.free(rank, Action::Compute { seconds: 0.0 });
+        self.builder.order(begin, end);
+        (begin, end)
+    }
+
+    fn begin_later(&mut self, rank: u32, request: u32) -> (OpId, OpId) {
+        let (begin, op) = self.begin(rank);
+        let receive = None;
+        self.pend(rank, request, Pending { op, receive });
+        (begin, op)
     }
 
     /// Adds the operations of the marks before a call.
@@ -196,11 +348,17 @@ impl<'a> Writer<'a> {
         })
     }
 
-    fn request(&mut self, rank: u32, request: Option<u32>, op: OpId) {
+    /// A request that nobody waited for is complete when its number is used again.
+    fn pend(&mut self, rank: u32, request: u32, pending: Pending) {
+        let old = self.requests[rank as usize].insert(request, pending);
+        if let Some(old) = old {
+            self.builder.forget(rank, old.op);
+        }
+    }
+
+    fn request(&mut self, rank: u32, request: Option<u32>, op: OpId, receive: Option<usize>) {
         match request {
-            Some(number) => {
-                self.requests[rank as usize].insert(number, op);
-            }
+            Some(number) => self.pend(rank, number, Pending { op, receive }),
             None => self.builder.wait(rank, op),
         }
     }
@@ -218,18 +376,35 @@ impl<'a> Writer<'a> {
             } => {
                 let op = self.builder.unmatched(rank, Action::Send { to, bytes });
                 self.met(rank, call, at, op);
-                self.request(rank, request, op);
+                self.request(rank, request, op, None);
             }
             Call::Receive { request, from, .. } => {
                 let from = from.unwrap_or(0);
                 let op = self.builder.unmatched(rank, Action::Receive { from });
+                let number = self.receives.len();
                 self.met(rank, call, at, op);
-                self.request(rank, request, op);
+                self.request(rank, request, op, Some(number));
             }
             Call::Wait { request } => {
                 // Waits for completed or unknown requests have no effect.
-                if let Some(op) = self.requests[rank as usize].remove(&request) {
-                    self.builder.wait(rank, op);
+                if let Some(pending) = self.requests[rank as usize].remove(&request) {
+                    self.builder.wait(rank, pending.op);
+                }
+            }
+            Call::Matched { request, from, tag } => {
+                let pending = self.requests[rank as usize].get(&request);
+                if let Some(number) = pending.and_then(|p| p.receive) {
+                    let wanted = &mut self.receives[number];
+                    wanted.from = wanted.from.or(Some(from));
+                    wanted.tag = wanted.tag.or(Some(tag));
+                }
+            }
+            Call::Cancel { request } => {
+                if let Some(pending) = self.requests[rank as usize].remove(&request)
+                    && let Some(number) = pending.receive
+                {
+                    self.receives[number].cancelled = true;
+                    self.builder.leave_out(rank, pending.op);
                 }
             }
             Call::WaitAll => {
@@ -261,6 +436,7 @@ impl<'a> Writer<'a> {
                 to: rank,
                 tag,
                 group,
+                cancelled: false,
             }),
             _ => {}
         }
@@ -269,12 +445,18 @@ impl<'a> Writer<'a> {
     /// Matches sends and receives: receives from one sender first, then those from any source.
     fn pair(&mut self) -> Result<(), FabricError> {
         for anybody in [false, true] {
-            for wanted in self.receives.iter().filter(|w| w.from.is_none() == anybody) {
+            let chosen = |w: &&Wanted| w.from.is_none() == anybody && !w.cancelled;
+            for wanted in self.receives.iter().filter(chosen) {
                 let found = self
                     .messages
                     .get_mut(&(wanted.to, wanted.group))
                     .and_then(|by_sender| take(by_sender, wanted));
                 let Some(send) = found else {
+                    if let Some(left_out) = &mut self.left_out {
+                        left_out.receives += 1;
+                        self.builder.leave_out(wanted.to, wanted.op);
+                        continue;
+                    }
                     let from = wanted
                         .from
                         .map_or("any rank".into(), |f| format!("rank {f}"));
@@ -283,6 +465,15 @@ impl<'a> Writer<'a> {
                 };
                 self.builder.pair(send, wanted.op);
             }
+        }
+        if let Some(left_out) = &mut self.left_out {
+            for (&from, sent) in self.messages.values().flatten() {
+                for send in sent.iter().filter(|s| !s.taken) {
+                    left_out.sends += 1;
+                    self.builder.leave_out(from, send.op);
+                }
+            }
+            return Ok(());
         }
         for (&(to, _), by_sender) in &self.messages {
             let left = by_sender
@@ -297,8 +488,12 @@ impl<'a> Writer<'a> {
     }
 
     /// One collective of a group; all members have reached it.
-    fn collective(&mut self, members: &[u32], next: &[usize]) -> Result<(), FabricError> {
-        let calls = members.iter().map(|&m| (m, next[m as usize]));
+    fn collective(&mut self, members: &[u32], arrived: &[Arrival]) -> Result<(), FabricError> {
+        for (place, arrival) in (0u32..).zip(arrived) {
+            self.places[arrival.rank as usize] = place;
+        }
+        let of = |m: &u32| &arrived[self.places[*m as usize] as usize];
+        let calls = members.iter().map(|m| (*m, of(m).at));
         let called = Called::gather(self.trace, calls)?;
         let operation = Operation {
             collective: called.kind,
@@ -307,8 +502,19 @@ impl<'a> Writer<'a> {
             root: called.root,
             sizes: called.sizes(),
         };
+        let mut aside = Vec::new();
+        for arrival in arrived {
+            if let Some((begin, end)) = arrival.later {
+                let front = self.builder.turn_aside(arrival.rank, begin);
+                aside.push((arrival.rank, end, front));
+            }
+        }
         self.builder
-            .collective(members, &operation, MAX_TRACE_OPERATIONS)
+            .collective(members, &operation, MAX_TRACE_OPERATIONS)?;
+        for (rank, end, front) in aside {
+            self.builder.rejoin(rank, end, front);
+        }
+        Ok(())
     }
 
     /// Adds a rank whose calls are a graph.

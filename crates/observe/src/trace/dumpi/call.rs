@@ -381,6 +381,8 @@ impl<'a> Fields<'a> {
             root: if rooted { self.id("root")? } else { 0 },
             bytes: count.map_or(Ok(0.0), |c| self.count(c))?,
             row,
+            request: None,
+            neighbors: false,
         });
         if let Some(datatype) = datatype {
             state.typed.push((at, self.id(datatype)?, in_rows));

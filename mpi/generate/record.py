@@ -75,51 +75,77 @@ COLLECTIVES = {
 
 
 SEND_TRACE = "hopbyte_trace_send(comm, dest, tag, {count}, {datatype}, {request});"
-BOTH_TRACE = "hopbyte_trace_both(comm, dest, sendtag, {count}, {datatype}, source, recvtag);"
-PERSIST_TRACE = "hopbyte_trace_persistent({op}, comm, {peer}, tag, {count}, {datatype}, request);"
+BUFFERED_TRACE = "hopbyte_trace_buffered(comm, dest, tag, count, datatype);"
+BOTH_TRACE = (
+    "hopbyte_trace_both(comm, dest, sendtag, {count}, {datatype}, source, recvtag, {status}, {request});"
+)
+PERSIST_TRACE = "hopbyte_trace_persistent({op}, {buffered}, comm, {peer}, tag, {count}, {datatype}, request);"
 
 
 def traces() -> dict[str, str]:
     """The statement that adds a call to the trace, by function; {0}, {1}, … are its parameters. Collectives are added
-    where they are counted."""
+    where they are counted; before it they only have their request."""
     table: dict[str, str] = {}
     for name in SENDS:
-        if name.lower().endswith("sendrecv"):
-            table[name] = BOTH_TRACE.format(count="sendcount", datatype="sendtype")
-        elif "endrecv" in name:
-            table[name] = BOTH_TRACE.format(count="count", datatype="datatype")
+        later = name.startswith("I")
+        request, status = ("request", "NULL") if later else ("NULL", "status")
+        if "endrecv" in name:
+            count, datatype = ("count", "datatype") if "replace" in name else ("sendcount", "sendtype")
+            table[name] = BOTH_TRACE.format(count=count, datatype=datatype, status=status, request=request)
+        elif "bsend" in name.lower():
+            table[name] = BUFFERED_TRACE
         else:
-            request = "request" if name.startswith("I") else "NULL"
             table[name] = SEND_TRACE.format(count="count", datatype="datatype", request=request)
     for name, arguments in PERSISTENT_SENDS.items():
-        count = arguments.split(", ")[2]
-        table[name] = PERSIST_TRACE.format(op="TRACE_SEND", peer="dest", count=count, datatype="datatype")
+        fields = {"count": arguments.split(", ")[2], "datatype": "datatype", "peer": "dest"}
+        buffered = "true" if name == "Bsend_init" else "false"
+        table[name] = PERSIST_TRACE.format(op="TRACE_SEND", buffered=buffered, **fields)
     for name in NO_SENDS:
         peer = "source" if name == "Recv_init" else "{4}"
-        table[name] = PERSIST_TRACE.format(op="TRACE_RECEIVE", peer=peer, count="0", datatype="MPI_DATATYPE_NULL")
+        fields = {"count": "0", "datatype": "MPI_DATATYPE_NULL", "peer": peer}
+        table[name] = PERSIST_TRACE.format(op="TRACE_RECEIVE", buffered="false", **fields)
+    for name in COLLECTIVES:
+        table["I" + name.lower()] = "hopbyte_trace_requested(request);"
+        table[f"{name}_init"] = "hopbyte_trace_persistent_collective(request);"
+    return table
+
+
+def opens() -> dict[str, str]:
+    """The statement before a blocking call that tells the trace of its begin, where several threads may call."""
+    table = {
+        name: "hopbyte_trace_open_send(comm, dest, tag, count, datatype);"
+        for name in ("Send", "Ssend", "Rsend")
+    }
+    both = "hopbyte_trace_open_both(comm, dest, sendtag, {}, {}, source, recvtag);"
+    table["Sendrecv"] = both.format("sendcount", "sendtype")
+    table["Sendrecv_replace"] = both.format("count", "datatype")
+    table["Recv"] = "hopbyte_trace_open_receive(comm, source, tag);"
+    for name, (hook, arguments) in COLLECTIVES.items():
+        collect = f"hopbyte_collective_{hook}(&sink, {arguments});"
+        table[name] = f"struct hopbyte_sink sink = {{}}; {collect} hopbyte_trace_open_collective(&sink);"
     return table
 
 
 # Receiving and completion: (statement before the call, statement after it, whether the call only waited). {0}, {1}, …
 # are the parameters. Their time is counted; the messages are in the sender's file.
 ONE_BEFORE, MANY_BEFORE = "hopbyte_trace_before(1, {0});", "hopbyte_trace_before({0}, {1});"
-SOME_AFTER = "for (int i = 0; i < *{2}; i++) hopbyte_trace_done({3}[i]);"
+SOME_AFTER = "hopbyte_trace_done_some(*{2}, {3}, {4});"
 TIMED = {
     "Recv": ("", "hopbyte_trace_receive(comm, source, tag, status, NULL);", ""),
     "Irecv": ("", "hopbyte_trace_receive(comm, source, tag, NULL, request);", ""),
-    "Mrecv": ("", "hopbyte_trace_matched_receive(NULL);", ""),
-    "Imrecv": ("", "hopbyte_trace_matched_receive(request);", ""),
+    "Mrecv": ("hopbyte_trace_message(*{3});", "hopbyte_trace_matched_receive({4}, NULL);", ""),
+    "Imrecv": ("hopbyte_trace_message(*{3});", "hopbyte_trace_matched_receive(NULL, request);", ""),
     "Probe": ("", "", "true"),
     "Iprobe": ("", "", "true"),
-    "Mprobe": ("", "hopbyte_trace_matched(comm, status, source, tag);", "true"),
-    "Improbe": ("", "if (*flag) hopbyte_trace_matched(comm, status, source, tag);", "true"),
-    "Wait": (ONE_BEFORE, "hopbyte_trace_done(0);", ""),
-    "Waitall": (MANY_BEFORE, "hopbyte_trace_done_all({0});", ""),
-    "Waitany": (MANY_BEFORE, "hopbyte_trace_done(*{2});", ""),
+    "Mprobe": ("", "hopbyte_trace_matched(comm, *message, status, source, tag);", "true"),
+    "Improbe": ("", "if (*flag) hopbyte_trace_matched(comm, *message, status, source, tag);", "true"),
+    "Wait": (ONE_BEFORE, "hopbyte_trace_done(0, {1});", ""),
+    "Waitall": (MANY_BEFORE, "hopbyte_trace_done_all({0}, {2});", ""),
+    "Waitany": (MANY_BEFORE, "hopbyte_trace_done(*{2}, {3});", ""),
     "Waitsome": (MANY_BEFORE, SOME_AFTER, ""),
-    "Test": (ONE_BEFORE, "if (*{1}) hopbyte_trace_done(0);", "!*{1}"),
-    "Testall": (MANY_BEFORE, "if (*{2}) hopbyte_trace_done_all({0});", "!*{2}"),
-    "Testany": (MANY_BEFORE, "if (*{3}) hopbyte_trace_done(*{2});", "!*{3}"),
+    "Test": (ONE_BEFORE, "if (*{1}) hopbyte_trace_done(0, {2});", "!*{1}"),
+    "Testall": (MANY_BEFORE, "if (*{2}) hopbyte_trace_done_all({0}, {3});", "!*{2}"),
+    "Testany": (MANY_BEFORE, "if (*{3}) hopbyte_trace_done(*{2}, {4});", "!*{3}"),
     "Testsome": (MANY_BEFORE, SOME_AFTER, "*{2} <= 0"),
 }
 
@@ -138,11 +164,31 @@ WATCHED = {
     "Start": "persistent operations are counted at every start",
     "Startall": "persistent operations are counted at every start",
     "Request_free": "frees a persistent operation",
+    "Cancel": "a receive without a message",
     "Comm_free": "the handle may be given to another communicator",
     "Comm_disconnect": "the handle may be given to another communicator",
     "Win_free": "the handle may be given to another window",
     "Type_free": "the handle may be given to another datatype",
 }
+
+# Communicators with the same members are told apart by the order of their creation; copies are learned from the original,
+# for a request may still have to complete them.
+CREATES = {
+    name: "MPI_COMM_NULL"
+    for name in (
+        "Comm_create",
+        "Comm_create_group",
+        "Comm_create_from_group",
+        "Comm_split",
+        "Comm_split_type",
+        "Cart_create",
+        "Cart_sub",
+        "Graph_create",
+        "Dist_graph_create",
+        "Dist_graph_create_adjacent",
+        "Intercomm_merge",
+    )
+} | {name: "comm" for name in ("Comm_dup", "Comm_dup_with_info", "Comm_idup", "Comm_idup_with_info")}
 
 # Functions of the standard without a wrapper, by name without MPI_ and `_c`: (pattern, reason).
 NOT_WRAPPED = (
@@ -152,7 +198,7 @@ NOT_WRAPPED = (
     ),
     (
         (
-            r"Cancel|Test_cancelled|Request_get_status(_all|_any|_some)?|"
+            r"Test_cancelled|Request_get_status(_all|_any|_some)?|"
             r"Pready(_list|_range)?|Parrived|Grequest_\w+"
         ),
         "completion of an operation that was counted when it was started",
@@ -165,10 +211,7 @@ NOT_WRAPPED = (
         "windows and their synchronisation: no data of the application",
     ),
     (
-        (
-            r"Comm_(dup\w*|idup\w*|create(_group|_from_group)?|split(_type)?)|Intercomm_(create\w*|merge)|"
-            r"Cart_(create|sub|map)|Graph_(create|map)|Dist_graph_create(_adjacent)?"
-        ),
+        (r"Intercomm_create\w*|Cart_map|Graph_map"),
         "creation of communicators: messages of the library, not of the application",
     ),
     (
@@ -203,7 +246,7 @@ NOT_WRAPPED = (
 def why_not(name: str) -> str | None:
     """The reason why a function has no wrapper; None if it is counted, watched or unknown."""
     bare = name.removesuffix("_c")
-    if any(each in table for each in (name, bare) for table in (hooks(), WATCHED, TIMED)):
+    if any(each in table for each in (name, bare) for table in (hooks(), WATCHED, TIMED, CREATES)):
         return None
     return next((reason for pattern, reason in NOT_WRAPPED if re.fullmatch(pattern, bare)), None)
 
@@ -222,21 +265,37 @@ class Wrappers:
         """The first two functions are wrapped by hand."""
         self.names = ["MPI_Start", "MPI_Startall"]
 
-    def define(self, function: Function, hook: str, trace: str = "", before: str = "", vain: str = "") -> str:
+    def define(
+        self,
+        function: Function,
+        hook: str,
+        trace: str = "",
+        before: str = "",
+        vain: str = "",
+        begin: str = "",
+    ) -> str:
         """A wrapper that times the call and runs `hook` after it has succeeded, unless the MPI library itself is
-        calling; `trace` and `before` only where the program is traced, and `vain` tells calls that only waited.
+        calling; `trace` and `before` only where the program is traced, and `begin` also only with several threads. `vain`
+        tells calls that only waited.
         Persistent operations that are created while recording pauses may be started later."""
         call = f"{function.next}{function.call()}"
-        when = "hopbyte_recorder.begun" if function.name.endswith(("_init", "_init_c")) else "hopbyte_recording()"
+        when = (
+            "hopbyte_recorder.begun"
+            if function.name.endswith(("_init", "_init_c"))
+            else "hopbyte_recording()"
+        )
         number = len(self.names)
         self.names.append(f"{function.prefix}_{function.name}")
         prepare = f"if (hopbyte_tracing()) {{ {filled(before, function)} }}" if before else ""
+        threads = "hopbyte_threaded && hopbyte_tracing()"
+        begins = f"if ({threads}) {{ {filled(begin, function)} }}" if begin else ""
+        closes = f"if ({threads}) hopbyte_trace_close();" if begin else ""
         wait = f"if ({filled(vain, function)}) hopbyte_trace_poll(begun, ended); else" if vain else ""
         return function.definition(f"""{{
     if (hopbyte_depth || !{when})
         return {call};
     hopbyte_depth++;
-    {prepare}
+    {prepare}{begins}
     uint64_t begun = hopbyte_clock();
     int rc = {call};
     uint64_t ended = hopbyte_clock();
@@ -247,6 +306,7 @@ class Wrappers:
     }}
     if (__builtin_expect(rc == MPI_SUCCESS, 1))
         {{ {hook} }}
+    {closes}
     hopbyte_depth--;
     return rc;
 }}
@@ -260,6 +320,21 @@ class Wrappers:
             f"const int hopbyte_call_count = {len(self.names)};\n"
             f'_Static_assert({len(self.names)} <= CALLS_MAX, "too many functions");\n'
         )
+
+
+def creation(function: Function, original: str) -> str:
+    """A wrapper that numbers the communicator which a call creates, where the program is traced."""
+    fresh = next(p.name for p in function.parameters if p.type.endswith("*") and "MPI_Comm" in p.type)
+    return function.definition(f"""{{
+    bool here = !hopbyte_depth && hopbyte_recorder.begun && hopbyte_tracing();
+    hopbyte_depth++;
+    int rc = {function.next}{function.call()};
+    if (here && rc == MPI_SUCCESS)
+        hopbyte_comm_created(*{fresh}, {original});
+    hopbyte_depth--;
+    return rc;
+}}
+""")
 
 
 def unknown(function: Function) -> str:
@@ -307,25 +382,29 @@ def generate(functions: dict[str, Function]) -> str:
     parts = ['#include "record.h"\n']
     wrappers = Wrappers()
     everything = complete(functions)
-    counted, traced = hooks(), traces()
+    counted, traced, opened = hooks(), traces(), opens()
+    for name, original in CREATES.items():
+        parts.append(creation(everything[name], original))
     for name, hook in counted.items():
         for variant in (name, f"{name}_c"):
             if variant in everything:
-                parts.append(wrappers.define(everything[variant], hook, traced.get(name, "")))
+                trace, begin = traced.get(name, ""), opened.get(name, "")
+                parts.append(wrappers.define(everything[variant], hook, trace, begin=begin))
     for name, (before, after, vain) in TIMED.items():
         for variant in (name, f"{name}_c"):
             if variant in everything:
-                parts.append(wrappers.define(everything[variant], "", after, before, vain))
+                begin = opened.get(name, "")
+                parts.append(wrappers.define(everything[variant], "", after, before, vain, begin))
     for name in (
         name for name in counted if name.endswith("_init") and name not in {*PERSISTENT_SENDS, *NO_SENDS}
     ):
         if f"MPIX_{name}" not in functions:  # persistent collectives of Open MPI 4
             extension = replace(everything[name], prefix="MPIX", newer=True, declared=False)
-            parts.append(wrappers.define(extension, counted[name]))
+            parts.append(wrappers.define(extension, counted[name], traced[name]))
     standard = read_standard()
     for name, function in functions.items():
         bare = name.removesuffix("_c")
         if name not in standard and bare not in counted and sends_data(function):
             hook = counted.get(bare.removeprefix("MPIX_")) or unknown(function)
-            parts.append(wrappers.define(function, hook))
+            parts.append(wrappers.define(function, hook, traced.get(bare.removeprefix("MPIX_"), "")))
     return "\n".join([*parts, wrappers.table()])

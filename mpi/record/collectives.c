@@ -53,25 +53,25 @@ static uint64_t message_size(MPI_Count count, MPI_Datatype type)
     return count > 0 ? (uint64_t)count * hopbyte_type_size(type) : 0; /* with no elements the type may be null */
 }
 
-/* A call with messages counted as pairs. */
+/* A call with messages counted as pairs, after them. */
 static void direct_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int root,
                        uint64_t bytes)
 {
-    hopbyte_sink_add(sink, CLASS_DIRECT, kind, c->peers->index, root < 0 ? RANK_OUTSIDE : root, bytes, 1);
+    uint64_t both = c->inter && hopbyte_tracing() ? UINT64_C(1) + hopbyte_comm_both(c) : 0;
+    hopbyte_sink_collective(sink, CLASS_DIRECT, kind, c, root < 0 ? RANK_OUTSIDE : root, both, bytes);
 }
 
 static void pair_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int member,
-                     uint64_t bytes, uint64_t messages)
+                     uint64_t bytes)
 {
-    hopbyte_sink_add(sink, CLASS_PAIR, kind, c->peers->index, hopbyte_group_world_rank(c->peers, member), bytes,
-                     messages);
+    hopbyte_sink_collective(sink, CLASS_PAIR, kind, c, hopbyte_group_world_rank(c->peers, member), 0, bytes);
 }
 
 static void each_peer_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c,
                           uint64_t bytes)
 {
     for (int i = 0; i < c->peers->size; i++)
-        pair_add(sink, kind, c, i, bytes, 1);
+        pair_add(sink, kind, c, i, bytes);
 }
 
 /* Between two groups every sender sends directly. The root passes MPI_ROOT, the rest of its group MPI_PROC_NULL. */
@@ -80,11 +80,11 @@ static void inter_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const s
 {
     bool up = kind == KIND_REDUCE || kind == KIND_GATHER || kind == KIND_GATHERV;
     bool down = kind == KIND_BCAST || kind == KIND_SCATTER;
-    direct_add(sink, kind, c, root, bytes);
     if (up && root >= 0)
-        pair_add(sink, kind, c, root, bytes, 1);
+        pair_add(sink, kind, c, root, bytes);
     else if (!up && (!down || root == MPI_ROOT))
         each_peer_add(sink, kind, c, bytes);
+    direct_add(sink, kind, c, root, bytes);
 }
 
 static void plain_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int root,
@@ -93,7 +93,7 @@ static void plain_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const s
     if (c->inter)
         inter_add(sink, kind, c, root, bytes);
     else
-        hopbyte_sink_call(sink, kind, c->peers->index, root, bytes, bytes);
+        hopbyte_sink_collective(sink, CLASS_CALL, kind, c, root, bytes, bytes);
 }
 
 void hopbyte_collective_simple(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm, int root,
@@ -143,9 +143,9 @@ void hopbyte_collective_gatherv(struct hopbyte_sink *sink, MPI_Comm comm, int ro
         inter_add(sink, KIND_GATHERV, c, root, bytes);
         return;
     }
-    direct_add(sink, KIND_GATHERV, c, root, bytes);
     if (bytes)
-        pair_add(sink, KIND_GATHERV, c, root, bytes, 1);
+        pair_add(sink, KIND_GATHERV, c, root, bytes);
+    direct_add(sink, KIND_GATHERV, c, root, bytes);
 }
 
 /* Counts one message per non-empty block, except this rank's own; returns the bytes contributed. */
@@ -158,7 +158,7 @@ static uint64_t blocks_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, co
         uint64_t bytes = count ? count * hopbyte_type_size(types ? types[i] : type) : 0;
         total += bytes;
         if (bytes && (c->inter || i != c->peers->me))
-            pair_add(sink, kind, c, i, bytes, 1);
+            pair_add(sink, kind, c, i, bytes);
     }
     return total;
 }
@@ -186,8 +186,8 @@ void hopbyte_collective_allgatherv(struct hopbyte_sink *sink, MPI_Comm comm, MPI
         return;
     }
     uint64_t total = counts_sum(counts, c->local->size), width = total ? hopbyte_type_size(recvtype) : 0;
-    hopbyte_sink_call(sink, KIND_ALLGATHERV, c->peers->index, RANK_OUTSIDE, total * width,
-                      count_at(counts, c->local->me) * width);
+    hopbyte_sink_collective(sink, CLASS_CALL, KIND_ALLGATHERV, c, RANK_OUTSIDE, total * width,
+                            count_at(counts, c->local->me) * width);
 }
 
 void hopbyte_collective_alltoallv(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm,
@@ -211,8 +211,8 @@ void hopbyte_collective_reduce_scatter(struct hopbyte_sink *sink, MPI_Comm comm,
     if (c->inter)
         inter_add(sink, KIND_REDUCE_SCATTER, c, RANK_OUTSIDE, total * width);
     else
-        hopbyte_sink_call(sink, KIND_REDUCE_SCATTER, c->peers->index, RANK_OUTSIDE, total * width,
-                          count_at(counts, c->local->me) * width);
+        hopbyte_sink_collective(sink, CLASS_CALL, KIND_REDUCE_SCATTER, c, RANK_OUTSIDE, total * width,
+                                count_at(counts, c->local->me) * width);
 }
 
 static uint64_t neighbor_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, const struct hopbyte_comm *c, int i,
@@ -220,7 +220,7 @@ static uint64_t neighbor_add(struct hopbyte_sink *sink, enum hopbyte_kind kind, 
 {
     if (c->neighbors[i] < 0) /* MPI_PROC_NULL: the edge of a grid that is not periodic */
         return 0;
-    pair_add(sink, kind, c, c->neighbors[i], bytes, 1);
+    pair_add(sink, kind, c, c->neighbors[i], bytes);
     return bytes;
 }
 

@@ -249,6 +249,53 @@ struct hopbyte_comm *hopbyte_comm_find(MPI_Comm comm)
     return c;
 }
 
+void hopbyte_comm_created(MPI_Comm comm, MPI_Comm original)
+{
+    if (comm == MPI_COMM_NULL)
+        return;
+    hopbyte_comm_forget(comm);
+    struct hopbyte_comm *c =
+        registry_put(comm_learn(original == MPI_COMM_NULL ? comm : original), (uintptr_t)comm);
+    if (!c || c->inter)
+        return;
+    hopbyte_lock();
+    uint64_t free = ~(c->local->numbers | 1);
+    c->number = free ? (uint8_t)__builtin_ctzll(free) : 0;
+    c->local->numbers |= UINT64_C(1) << c->number;
+    hopbyte_unlock();
+}
+
+static bool has_outside(const struct hopbyte_group *g)
+{
+    for (int i = 0; i < g->size; i++)
+        if (hopbyte_group_world_rank(g, i) < 0)
+            return true;
+    return false;
+}
+
+uint16_t hopbyte_comm_both(const struct hopbyte_comm *c)
+{
+    if (c->both)
+        return c->both->index;
+    const struct hopbyte_group *first = c->local, *second = c->peers;
+    int count = first->size + second->size;
+    int *ranks = has_outside(first) || has_outside(second) ? NULL : malloc((size_t)count * sizeof(int));
+    if (!ranks)
+        return INDEX_OTHER;
+    if (hopbyte_group_world_rank(second, 0) < hopbyte_group_world_rank(first, 0)) {
+        first = c->peers;
+        second = c->local;
+    }
+    for (int i = 0; i < count; i++)
+        ranks[i] = i < first->size ? hopbyte_group_world_rank(first, i)
+                                   : hopbyte_group_world_rank(second, i - first->size);
+    hopbyte_lock();
+    struct hopbyte_group *both = group_intern(ranks, count);
+    hopbyte_unlock();
+    ((struct hopbyte_comm *)c)->both = both;
+    return both ? both->index : INDEX_OTHER;
+}
+
 struct hopbyte_comm *hopbyte_window_find(MPI_Win win)
 {
     static _Thread_local struct recent recent;
@@ -268,6 +315,8 @@ static void registry_forget(uintptr_t handle, bool window)
     struct hopbyte_comm **at = bucket_find(handle, window), *c = *at;
     if (c)
         *at = c->next;
+    if (c && c->number)
+        c->local->numbers &= ~(UINT64_C(1) << c->number);
     hopbyte_unlock();
     if (!c)
         return;

@@ -179,9 +179,13 @@ static void starts_count(int count, MPI_Request *requests, uint64_t begun, int c
     if (hopbyte_tracing())
         hopbyte_trace_time(begun, ended);
     for (int i = 0; i < count; i++) {
-        hopbyte_persistent_start(requests[i]);
         if (hopbyte_tracing())
-            hopbyte_trace_start(requests[i]);
+            hopbyte_trace_requested(&requests[i]);
+        hopbyte_persistent_start(requests[i]);
+        if (!hopbyte_tracing())
+            continue;
+        hopbyte_trace_requested(NULL);
+        hopbyte_trace_start(requests[i]);
     }
 }
 
@@ -218,6 +222,17 @@ HOPBYTE_DEFINE(int, Request_free, (MPI_Request * request))
     }
     hopbyte_depth++;
     int rc = NEXT(Request_free)(request);
+    hopbyte_depth--;
+    return rc;
+}
+
+HOPBYTE_DEFINE(int, Cancel, (MPI_Request * request))
+{
+    bool here = !hopbyte_depth && request && state.begun && hopbyte_tracing();
+    hopbyte_depth++;
+    int rc = NEXT(Cancel)(request);
+    if (here && rc == MPI_SUCCESS)
+        hopbyte_trace_cancel(*request);
     hopbyte_depth--;
     return rc;
 }

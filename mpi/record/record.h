@@ -63,19 +63,23 @@ struct hopbyte_group {
     int first, stride; /* world rank of member i is first + i * stride when list is NULL */
     int *list;
     uint16_t index; /* in table keys; INDEX_OTHER if there are too many groups to number */
+    uint64_t numbers; /* bits of the numbers that communicators of these members have */
 };
 
 /* Properties of a communicator or window handle. */
 struct hopbyte_comm {
     uintptr_t handle;
     bool window, inter, neighbors_known;
+    uint8_t number; /* among the communicators of the same members, in the order of their creation; 0 if it was not seen */
     struct hopbyte_group *peers, *local; /* peers: the group of the ranks in calls (remote in an inter-comm.) */
+    struct hopbyte_group *both;          /* of an inter-communicator: all, once it is needed */
     int *neighbors;                      /* destinations of the topology, in the order of send buffers */
     int neighbor_count;
     struct hopbyte_comm *next;
 };
 
-/* One contribution of a call to the table. `size` is 0 in all classes but CLASS_CALL; there it is the size common to
+/* One contribution of a call to the table. `size` is 0 in all classes but CLASS_CALL and, between two groups,
+ * CLASS_DIRECT (the index of the group of both, plus 1, for the trace); in CLASS_CALL it is the size common to
  * all members (the vector, the block, or all blocks of a vector collective), or SIZE_ROUNDED and the largest power of
  * two not above it. */
 struct hopbyte_item {
@@ -281,14 +285,14 @@ static inline void hopbyte_call_count_time(int call, uint64_t begun, uint64_t en
     hopbyte_sum_add(&hopbyte_phase_ticks[__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED)], ended - begun);
 }
 
-/* --- trace.c: the program of this rank --- */
+/* --- trace.c, messages.c, program.c: the program of this rank --- */
 
 extern bool hopbyte_tracing_on; /* atomic */
 static inline bool hopbyte_tracing(void)
 {
     return __builtin_expect(__atomic_load_n(&hopbyte_tracing_on, __ATOMIC_RELAXED), 0);
 }
-enum hopbyte_trace_op { TRACE_SEND = 1, TRACE_RECEIVE, TRACE_WAIT, TRACE_COLLECTIVE, TRACE_ROW, TRACE_END };
+enum hopbyte_trace_op { TRACE_SEND = 1, TRACE_RECEIVE, TRACE_WAIT, TRACE_COLLECTIVE, TRACE_ROW, TRACE_END, TRACE_CANCEL };
 
 bool hopbyte_trace_init(void);
 /* Time of a call that has ended: taken by its first event, else by the next call's. */
@@ -297,26 +301,43 @@ void hopbyte_trace_time(uint64_t begun, uint64_t ended);
 void hopbyte_trace_poll(uint64_t begun, uint64_t ended);
 void hopbyte_trace_send(MPI_Comm comm, int dest, int tag, MPI_Count count, MPI_Datatype type,
                         const MPI_Request *request);
+/* A send that ends without its receiver. */
+void hopbyte_trace_buffered(MPI_Comm comm, int dest, int tag, MPI_Count count, MPI_Datatype type);
 void hopbyte_trace_receive(MPI_Comm comm, int source, int tag, const MPI_Status *status, const MPI_Request *request);
 /* A combined send and receive. */
 void hopbyte_trace_both(MPI_Comm comm, int dest, int send_tag, MPI_Count count, MPI_Datatype type, int source,
-                        int receive_tag);
-/* Found by a matching probe: the receive by message follows. */
-void hopbyte_trace_matched(MPI_Comm comm, const MPI_Status *status, int source, int tag);
-void hopbyte_trace_matched_receive(const MPI_Request *request);
-/* A persistent send or receive, at its creation; and at its start. */
-void hopbyte_trace_persistent(enum hopbyte_trace_op op, MPI_Comm comm, int peer, int tag, MPI_Count count,
-                              MPI_Datatype type, const MPI_Request *request);
+                        int receive_tag, const MPI_Status *status, const MPI_Request *request);
+/* A blocking call begins, where several threads may call: another thread's event may come before its end. The functions
+ * above and the contributions of a collective end it; then it is closed, whether it succeeded or not. */
+void hopbyte_trace_open_send(MPI_Comm comm, int dest, int tag, MPI_Count count, MPI_Datatype type);
+void hopbyte_trace_open_receive(MPI_Comm comm, int source, int tag);
+void hopbyte_trace_open_both(MPI_Comm comm, int dest, int send_tag, MPI_Count count, MPI_Datatype type, int source,
+                             int receive_tag);
+void hopbyte_trace_open_collective(struct hopbyte_sink *items);
+void hopbyte_trace_close(void);
+/* Found by a matching probe; and the receive of it, whose message is taken before the call. */
+void hopbyte_trace_matched(MPI_Comm comm, MPI_Message message, const MPI_Status *status, int source, int tag);
+void hopbyte_trace_message(MPI_Message message);
+void hopbyte_trace_matched_receive(const MPI_Status *status, const MPI_Request *request);
+/* A persistent send, receive or collective, at its creation; and at its start. */
+void hopbyte_trace_persistent(enum hopbyte_trace_op op, bool buffered, MPI_Comm comm, int peer, int tag,
+                              MPI_Count count, MPI_Datatype type, const MPI_Request *request);
+void hopbyte_trace_persistent_collective(const MPI_Request *request);
 void hopbyte_trace_start(MPI_Request request);
 void hopbyte_trace_free(MPI_Request request);
+void hopbyte_trace_cancel(MPI_Request request);
 /* Requests that the call may complete: before it. Then those that it has completed, by their index. */
 void hopbyte_trace_before(int count, const MPI_Request *requests);
-void hopbyte_trace_done(int at);
-void hopbyte_trace_done_all(int count);
+void hopbyte_trace_done(int at, const MPI_Status *status);
+void hopbyte_trace_done_some(int count, const int *places, const MPI_Status *statuses);
+void hopbyte_trace_done_all(int count, const MPI_Status *statuses);
+/* The collective call whose contributions follow has begun with this request; NULL: it has not. */
+void hopbyte_trace_requested(const MPI_Request *request);
 /* One contribution of a collective call to the counts. */
 void hopbyte_trace_item(const struct hopbyte_item *item);
 /* Writes the trace; `ended` as in the record, or NULL while the job runs. */
 void hopbyte_trace_write(const char *ended);
+void hopbyte_trace_end(void);
 void hopbyte_trace_leave(void);
 
 /* --- live.c, continued --- */
@@ -350,6 +371,10 @@ void hopbyte_cause_watch(void);
 /* Sets the world's size and this rank; call once after MPI_Init or, with Sessions, with the world's group. */
 void hopbyte_groups_init(MPI_Group world);
 struct hopbyte_comm *hopbyte_comm_find(MPI_Comm comm);
+/* Learns a communicator that was created, by that of which it is a copy if there is one, and numbers it. */
+void hopbyte_comm_created(MPI_Comm comm, MPI_Comm original);
+/* Index of the group of all members of an inter-communicator, in the same order on both sides. */
+uint16_t hopbyte_comm_both(const struct hopbyte_comm *c);
 struct hopbyte_comm *hopbyte_window_find(MPI_Win win);
 void hopbyte_comm_forget(MPI_Comm comm);
 void hopbyte_window_forget(MPI_Win win);
@@ -372,9 +397,9 @@ void hopbyte_type_forget(void);
 
 void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind, uint16_t group,
                       int rank, uint64_t bytes, uint64_t messages);
-/* One collective call: `size` as in hopbyte_item, `bytes` of this rank. */
-void hopbyte_sink_call(struct hopbyte_sink *sink, enum hopbyte_kind kind, uint16_t group, int root, uint64_t size,
-                       uint64_t bytes);
+/* A contribution of a collective call: `size` as in hopbyte_item, `bytes` of this rank. */
+void hopbyte_sink_collective(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind,
+                             const struct hopbyte_comm *c, int rank, uint64_t size, uint64_t bytes);
 
 /* A thread's last lookup of a send's communicator, destination and type. */
 struct hopbyte_route {

@@ -1,51 +1,17 @@
 /* The program of a rank, in order: calls with peers and sizes, the computation between them, waits and requests.
- * ../FORMAT.md describes the file. Loops are folded while the program runs (fold.c); the file is written again every
- * few seconds under a temporary name and renamed, so a rank that is killed leaves what it did until shortly before. */
-#include "../common/numbers.h"
-#include "fold.h"
-#include "record.h"
+ * ../FORMAT.md describes the file. Loops are folded while the program runs (fold.c). This file has the events and the
+ * times; messages.c the point-to-point calls, program.c the file. */
+#include "trace.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 bool hopbyte_tracing_on;
+struct hopbyte_trace hopbyte_trace;
+#define trace hopbyte_trace
 
-/* What the executions of one event have in common. */
-struct sig {
-    uint8_t op, kind;
-    uint16_t group, phase, unused;
-    int32_t peer, tag, slot; /* peer: world rank, or the root in the group */
-};
-
-/* A request under way, or a persistent one. */
-struct pending {
-    uintptr_t handle;
-    int32_t slot;
-    bool persistent, active;
-    struct sig sig; /* of a persistent one */
-    double bytes;
-    struct pending *next;
-};
-
-enum { BUCKETS = 4096, ROWS = 64, NODES_AN_HOUR = 300000 };
+enum { ROWS = 64, NODES_AN_HOUR = 300000 };
 static const double POLL_SECONDS = 2e-6;
-
-static struct {
-    struct hopbyte_fold fold;
-    struct sig *sigs;
-    uint32_t *index; /* open addressing: number of a sig plus 1 */
-    uint32_t count, room;
-    struct pending *pending[BUCKETS];
-    uint64_t *used; /* bits of slots */
-    int used_words;
-    uint64_t last_end; /* of all threads' calls; atomic */
-    double next_write, write_seconds, started;
-    uint64_t events, rounded, untraced, threads; /* the last two atomic */
-    const char *cut;                             /* why no more is traced */
-    bool over;
-} trace;
 
 /* The clock of a thread. */
 static _Thread_local struct {
@@ -54,18 +20,19 @@ static _Thread_local struct {
     bool polled;        /* its last call waited in vain */
     bool known;
 } own;
-/* Requests of the call that runs, and what a matching probe found. */
-static _Thread_local struct {
-    uintptr_t *handles;
-    int room;
-} before;
-static _Thread_local struct sig matched;
 /* Messages of a collective whose sizes its arguments give. */
 static _Thread_local struct {
     int32_t peer[ROWS];
     double bytes[ROWS];
     int count;
 } rows;
+/* The request that the thread's next collective call has begun. */
+static _Thread_local struct {
+    MPI_Request request;
+    bool begun;
+} requested;
+static _Thread_local struct hopbyte_open open_call;
+static struct hopbyte_open *deferred; /* an open call that no event has followed; the lock protects it */
 
 bool hopbyte_trace_init(void)
 {
@@ -84,7 +51,7 @@ void hopbyte_trace_leave(void)
     __atomic_store_n(&hopbyte_tracing_on, false, __ATOMIC_RELAXED);
 }
 
-static uint64_t sig_hash(const struct sig *sig)
+static uint64_t sig_hash(const struct hopbyte_sig *sig)
 {
     uint64_t words[3] = {0};
     memcpy(words, sig, sizeof *sig);
@@ -96,7 +63,7 @@ static uint64_t sig_hash(const struct sig *sig)
 static bool sigs_grow(void)
 {
     uint32_t room = trace.room ? trace.room * 2 : 1024;
-    struct sig *sigs = realloc(trace.sigs, room * sizeof *sigs);
+    struct hopbyte_sig *sigs = realloc(trace.sigs, room * sizeof *sigs);
     uint32_t *index = calloc((size_t)room * 2, sizeof *index);
     if (sigs)
         trace.sigs = sigs;
@@ -117,7 +84,7 @@ static bool sigs_grow(void)
 }
 
 /* Number of a sig; UINT32_MAX without memory. */
-static uint32_t sig_number(const struct sig *sig)
+static uint32_t sig_number(const struct hopbyte_sig *sig)
 {
     if (trace.count == trace.room && !sigs_grow())
         return UINT32_MAX;
@@ -130,8 +97,7 @@ static uint32_t sig_number(const struct sig *sig)
     return trace.count - 1;
 }
 
-/* Adds an event. The lock is held. */
-static void event_add(struct sig sig, double bytes)
+static void event_append(struct hopbyte_sig sig, double bytes, double gap, double inside)
 {
     if (trace.cut || trace.over)
         return;
@@ -141,8 +107,7 @@ static void event_add(struct sig sig, double bytes)
         trace.cut = "out of memory";
         return;
     }
-    hopbyte_fold_append(&trace.fold, number, own.gap, own.inside, bytes);
-    own.gap = own.inside = 0;
+    hopbyte_fold_append(&trace.fold, number, gap, inside, bytes);
     trace.events++;
     if (__builtin_expect(trace.events & 255, 1))
         return;
@@ -157,6 +122,34 @@ static void event_add(struct sig sig, double bytes)
     trace.write_seconds = hopbyte_seconds_now() - now;
     trace.next_write = now + (trace.write_seconds * 200 > 2 ? trace.write_seconds * 200 : 2);
     __atomic_store_n(&trace.last_end, hopbyte_clock(), __ATOMIC_RELAXED);
+}
+
+/* --- open calls of threads --- */
+
+static void items_append(const struct hopbyte_sink *items, int32_t slot, double *gap);
+
+/* The deferred call becomes a begin here. */
+static void deferred_tell(void)
+{
+    struct hopbyte_open *call = deferred;
+    deferred = NULL;
+    call->told = true;
+    for (int i = 0; i < call->count; i++) {
+        call->sigs[i].slot = hopbyte_slot_take();
+        if (call->sigs[i].op == TRACE_COLLECTIVE)
+            items_append(&call->items, call->sigs[i].slot, &call->gap);
+        else
+            event_append(call->sigs[i], call->bytes[i], call->gap, 0);
+        call->gap = 0;
+    }
+}
+
+void hopbyte_event_add(struct hopbyte_sig sig, double bytes)
+{
+    if (__builtin_expect(deferred && deferred != &open_call, 0))
+        deferred_tell();
+    event_append(sig, bytes, own.gap, own.inside);
+    own.gap = own.inside = 0;
 }
 
 /* Time between the last call and this one, and in it. Where calls of threads overlap, each moment belongs to the call
@@ -180,6 +173,49 @@ static void thread_count(void)
     __atomic_fetch_add(&trace.threads, 1, __ATOMIC_RELAXED);
 }
 
+void hopbyte_open_begin(struct hopbyte_open call)
+{
+    uint64_t now = hopbyte_clock();
+    thread_count();
+    call.gap = own.gap + time_take(now, now);
+    own.gap = 0;
+    hopbyte_lock();
+    if (deferred)
+        deferred_tell();
+    open_call = call;
+    deferred = &open_call;
+    hopbyte_unlock();
+}
+
+struct hopbyte_open *hopbyte_open_end(void)
+{
+    if (!open_call.count)
+        return NULL;
+    if (open_call.told)
+        return &open_call;
+    deferred = NULL;
+    own.gap += open_call.gap;
+    open_call.count = 0;
+    return NULL;
+}
+
+void hopbyte_trace_close(void)
+{
+    hopbyte_lock();
+    struct hopbyte_open *told = hopbyte_open_end();
+    for (int i = 0; told && i < told->count; i++)
+        hopbyte_slot_give(told->sigs[i].slot);
+    open_call.count = 0;
+    hopbyte_unlock();
+    free(open_call.items.items);
+    open_call.items = (struct hopbyte_sink){0};
+}
+
+void hopbyte_trace_open_collective(struct hopbyte_sink *items)
+{
+    hopbyte_open_begin((struct hopbyte_open){.count = 1, .sigs[0].op = TRACE_COLLECTIVE, .items = *items});
+}
+
 void hopbyte_trace_time(uint64_t begun, uint64_t ended)
 {
     thread_count();
@@ -200,9 +236,9 @@ void hopbyte_trace_poll(uint64_t begun, uint64_t ended)
     own.polled = true;
 }
 
-/* --- requests --- */
+/* --- slots --- */
 
-static int32_t slot_take(void)
+int32_t hopbyte_slot_take(void)
 {
     for (int word = 0;; word++) {
         if (word == trace.used_words) {
@@ -221,338 +257,106 @@ static int32_t slot_take(void)
     }
 }
 
-static void slot_give(int32_t slot)
+void hopbyte_slot_give(int32_t slot)
 {
     if (slot >= 0)
         trace.used[slot / 64] &= ~(UINT64_C(1) << slot % 64);
 }
 
-static struct pending **pending_find(uintptr_t handle)
-{
-    struct pending **at = &trace.pending[(handle * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
-    while (*at && (*at)->handle != handle)
-        at = &(*at)->next;
-    return at;
-}
+/* --- collectives --- */
 
-/* A request that begins. Several may have the same handle: those that are complete already. */
-static struct pending *pending_add(const MPI_Request *request)
+void hopbyte_trace_requested(const MPI_Request *request)
 {
-    struct pending *fresh = calloc(1, sizeof *fresh);
-    if (!fresh) {
-        trace.cut = "out of memory";
-        return NULL;
-    }
-    fresh->handle = (uintptr_t)*request;
-    fresh->slot = slot_take();
-    fresh->active = true;
-    struct pending **end = &trace.pending[(fresh->handle * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
-    while (*end)
-        end = &(*end)->next;
-    *end = fresh;
-    return fresh;
-}
-
-static void request_done(uintptr_t handle)
-{
-    struct pending **at = pending_find(handle), *p = *at;
-    if (!p || !p->active)
-        return;
-    event_add((struct sig){.op = TRACE_WAIT, .slot = p->slot, .peer = -1, .tag = -1}, 0);
-    if (p->persistent) {
-        p->active = false;
-        return;
-    }
-    slot_give(p->slot);
-    *at = p->next;
-    free(p);
-}
-
-void hopbyte_trace_before(int count, const MPI_Request *requests)
-{
-    if (count > before.room) {
-        uintptr_t *more = realloc(before.handles, (size_t)count * 2 * sizeof *more);
-        if (!more)
-            return;
-        before.handles = more;
-        before.room = count * 2;
-    }
-    for (int i = 0; i < count; i++)
-        before.handles[i] = (uintptr_t)requests[i];
-}
-
-void hopbyte_trace_done(int at)
-{
-    if (at < 0 || at >= before.room) /* MPI_UNDEFINED */
-        return;
-    hopbyte_lock();
-    request_done(before.handles[at]);
-    hopbyte_unlock();
-}
-
-void hopbyte_trace_done_all(int count)
-{
-    hopbyte_lock();
-    for (int i = 0; i < count && i < before.room; i++)
-        request_done(before.handles[i]);
-    hopbyte_unlock();
-}
-
-void hopbyte_trace_free(MPI_Request request)
-{
-    hopbyte_lock();
-    struct pending **at = pending_find((uintptr_t)request), *p = *at;
-    if (p) {
-        slot_give(p->slot);
-        *at = p->next;
-        free(p);
-    }
-    hopbyte_unlock();
-}
-
-/* --- events of calls --- */
-
-/* False: no message. */
-static bool message_sig(struct sig *sig, enum hopbyte_trace_op op, MPI_Comm comm, int peer, int tag)
-{
-    struct hopbyte_comm *c = hopbyte_comm_find(comm);
-    if (!c || (peer < 0 && peer != MPI_ANY_SOURCE))
-        return false;
-    int rank = peer < 0 ? -1 : hopbyte_group_world_rank(c->peers, peer);
-    if (peer >= 0 && rank < 0) { /* of another world */
-        __atomic_fetch_add(&trace.untraced, 1, __ATOMIC_RELAXED);
-        return false;
-    }
-    *sig = (struct sig){.op = (uint8_t)op, .group = c->local->index, .peer = rank, .tag = tag < 0 ? -1 : tag, .slot = -1};
-    return true;
-}
-
-static void message_add(struct sig sig, double bytes, const MPI_Request *request)
-{
-    hopbyte_lock();
-    if (request) {
-        const struct pending *p = pending_add(request);
-        sig.slot = p ? p->slot : -1;
-    }
-    event_add(sig, bytes);
-    hopbyte_unlock();
-}
-
-static double bytes_of(MPI_Count count, MPI_Datatype type)
-{
-    return count > 0 ? (double)count * (double)hopbyte_type_size(type) : 0;
-}
-
-void hopbyte_trace_send(MPI_Comm comm, int dest, int tag, MPI_Count count, MPI_Datatype type,
-                        const MPI_Request *request)
-{
-    struct sig sig;
-    if (message_sig(&sig, TRACE_SEND, comm, dest, tag))
-        message_add(sig, bytes_of(count, type), request);
-}
-
-void hopbyte_trace_receive(MPI_Comm comm, int source, int tag, const MPI_Status *status, const MPI_Request *request)
-{
-    struct sig sig;
-    bool known = status && status != MPI_STATUS_IGNORE && !request;
-    if (known && source == MPI_ANY_SOURCE)
-        source = status->MPI_SOURCE;
-    if (known && tag == MPI_ANY_TAG)
-        tag = status->MPI_TAG;
-    if (message_sig(&sig, TRACE_RECEIVE, comm, source, tag))
-        message_add(sig, 0, request);
-}
-
-void hopbyte_trace_both(MPI_Comm comm, int dest, int send_tag, MPI_Count count, MPI_Datatype type, int source,
-                        int receive_tag)
-{
-    struct sig send, receive;
-    bool sends = message_sig(&send, TRACE_SEND, comm, dest, send_tag);
-    bool receives = message_sig(&receive, TRACE_RECEIVE, comm, source, receive_tag);
-    hopbyte_lock();
-    send.slot = sends ? slot_take() : -1;
-    receive.slot = receives ? slot_take() : -1;
-    if (receives)
-        event_add(receive, 0);
-    if (sends)
-        event_add(send, bytes_of(count, type));
-    for (int i = 0; i < 2; i++)
-        if (i ? sends : receives)
-            event_add((struct sig){.op = TRACE_WAIT, .slot = i ? send.slot : receive.slot, .peer = -1, .tag = -1}, 0);
-    slot_give(send.slot);
-    slot_give(receive.slot);
-    hopbyte_unlock();
-}
-
-void hopbyte_trace_matched(MPI_Comm comm, const MPI_Status *status, int source, int tag)
-{
-    bool known = status && status != MPI_STATUS_IGNORE;
-    if (!message_sig(&matched, TRACE_RECEIVE, comm, known ? status->MPI_SOURCE : source, known ? status->MPI_TAG : tag))
-        matched.op = 0;
-}
-
-void hopbyte_trace_matched_receive(const MPI_Request *request)
-{
-    if (matched.op)
-        message_add(matched, 0, request);
-    matched.op = 0;
-}
-
-void hopbyte_trace_persistent(enum hopbyte_trace_op op, MPI_Comm comm, int peer, int tag, MPI_Count count,
-                              MPI_Datatype type, const MPI_Request *request)
-{
-    struct sig sig;
-    if (!message_sig(&sig, op, comm, peer, tag))
-        return;
-    hopbyte_lock();
-    struct pending *p = pending_add(request);
-    if (p) {
-        p->persistent = true;
-        p->active = false;
-        p->sig = sig;
-        p->sig.slot = p->slot;
-        p->bytes = op == TRACE_SEND ? bytes_of(count, type) : 0;
-    }
-    hopbyte_unlock();
-}
-
-void hopbyte_trace_start(MPI_Request request)
-{
-    hopbyte_lock();
-    struct pending *p = *pending_find((uintptr_t)request);
-    if (p && p->persistent) {
-        p->active = true;
-        event_add(p->sig, p->bytes);
-    }
-    hopbyte_unlock();
+    requested.begun = request != NULL;
+    if (request)
+        requested.request = *request;
 }
 
 /* Rows that are too many to keep are given as their sum. */
+static void row_keep(const struct hopbyte_item *item)
+{
+    if (!item->bytes)
+        return;
+    if (rows.count < ROWS) {
+        rows.peer[rows.count] = hopbyte_key_rank(item->key);
+        rows.bytes[rows.count] = (double)item->bytes;
+    }
+    rows.count++;
+}
+
+/* One collective call with the rows before it. The lock is held. */
+static void collective_append(const struct hopbyte_item *item, int32_t slot, double *gap, double *inside)
+{
+    struct hopbyte_sig sig = {.op = TRACE_COLLECTIVE,
+                              .kind = (uint8_t)hopbyte_key_kind(item->key),
+                              .group = hopbyte_key_group(item->key),
+                              .comm = (uint16_t)hopbyte_key_phase(item->key),
+                              .peer = hopbyte_key_rank(item->key),
+                              .tag = rows.count > ROWS,
+                              .slot = slot};
+    if (hopbyte_key_class(item->key) == CLASS_DIRECT && item->size) { /* between two groups: of both */
+        sig.kind |= KIND_INTER;
+        sig.group = (uint16_t)(item->size - 1);
+        sig.peer = -1;
+    }
+    for (int i = 0; i < rows.count && rows.count <= ROWS; i++) {
+        event_append((struct hopbyte_sig){.op = TRACE_ROW, .peer = rows.peer[i], .tag = -1, .slot = -1}, rows.bytes[i],
+                     *gap, *inside);
+        *gap = *inside = 0;
+    }
+    trace.rounded += rows.count > ROWS;
+    event_append(sig, (double)item->bytes, *gap, *inside);
+    *gap = *inside = 0;
+    rows.count = 0;
+}
+
+static void items_append(const struct hopbyte_sink *items, int32_t slot, double *gap)
+{
+    double inside = 0;
+    int kept = rows.count; /* of the thread that tells: none, for its own rows come after this */
+    rows.count = 0;
+    for (int i = 0; i < items->count; i++) {
+        if (hopbyte_key_class(items->items[i].key) == CLASS_PAIR)
+            row_keep(&items->items[i]);
+        else
+            collective_append(&items->items[i], slot, gap, &inside);
+    }
+    rows.count = kept;
+}
+
 void hopbyte_trace_item(const struct hopbyte_item *item)
 {
     enum hopbyte_class what = hopbyte_key_class(item->key);
     if (what == CLASS_PAIR) {
-        if (!item->bytes)
-            return;
-        if (rows.count < ROWS) {
-            rows.peer[rows.count] = hopbyte_key_rank(item->key);
-            rows.bytes[rows.count] = (double)item->bytes;
-        }
-        rows.count++;
+        row_keep(item);
         return;
     }
     if (what != CLASS_CALL && what != CLASS_DIRECT) { /* one-sided; single messages are added by their calls */
         __atomic_fetch_add(&trace.untraced, what == CLASS_PUT || what == CLASS_GET, __ATOMIC_RELAXED);
         return;
     }
-    struct sig sig = {.op = TRACE_COLLECTIVE,
-                      .kind = (uint8_t)hopbyte_key_kind(item->key),
-                      .group = hopbyte_key_group(item->key),
-                      .peer = hopbyte_key_rank(item->key),
-                      .tag = rows.count > ROWS,
-                      .slot = -1};
     hopbyte_lock();
-    for (int i = 0; i < rows.count && rows.count <= ROWS; i++)
-        event_add((struct sig){.op = TRACE_ROW, .peer = rows.peer[i], .tag = -1, .slot = -1}, rows.bytes[i]);
-    trace.rounded += rows.count > ROWS;
-    event_add(sig, (double)item->bytes);
+    const struct hopbyte_open *told = hopbyte_open_end();
+    if (told) {
+        hopbyte_event_add(
+            (struct hopbyte_sig){.op = TRACE_WAIT, .slot = told->sigs[0].slot, .peer = -1, .tag = -1}, 0);
+    } else {
+        if (deferred)
+            deferred_tell();
+        int32_t slot = requested.begun ? hopbyte_request_begin(requested.request) : -1;
+        collective_append(item, slot, &own.gap, &own.inside);
+    }
     hopbyte_unlock();
+    requested.begun = false;
     rows.count = 0;
 }
 
-/* --- the file --- */
-
-struct writer {
-    FILE *out;
-    double tick;
-};
-
-static void event_write(void *context, const struct hopbyte_fold_node *node, const char *loop, bool end)
+/* Adds the end. The lock is held. */
+void hopbyte_trace_end(void)
 {
-    struct writer *w = context;
-    if (loop) {
-        fprintf(w->out, "(\t%s\n", loop);
-        return;
-    }
-    if (end) {
-        fputs(")\n", w->out);
-        return;
-    }
-    const struct hopbyte_fold_sums *s = &node->sums;
-    double gap = s->gap * w->tick * 1e9 / (double)s->times, inside = s->inside * w->tick * 1e9 / (double)s->times;
-    fprintf(w->out, "%" PRIu32, node->event);
-    fprintf(w->out, gap || inside || s->most ? "\t%.4g" : "", gap);
-    fprintf(w->out, inside || s->most ? "\t%.4g" : "", inside);
-    fprintf(w->out, s->most ? "\t%.10g" : "", s->bytes / (double)s->times);
-    fprintf(w->out, s->most != s->least ? "\t%.10g\t%.10g\n" : "\n", s->least, s->most);
-}
-
-static void sigs_write(FILE *out)
-{
-    static const char *const names[] = {"", "send", "receive", "wait", "collective", "row", "end"};
-    for (uint32_t i = 0; i < trace.count; i++) {
-        const struct sig *s = &trace.sigs[i];
-        const struct hopbyte_group *g = hopbyte_group_at(s->group);
-        char group[20] = "-";
-        if (g && (s->op == TRACE_SEND || s->op == TRACE_RECEIVE || s->op == TRACE_COLLECTIVE))
-            snprintf(group, sizeof group, "%016" PRIx64, g->id);
-        fprintf(out, "event\t%" PRIu32 "\t%s\t%u\t%s\t%d\t%d\t%d\t%s\n", i, names[s->op], s->phase, group, s->peer, s->tag,
-                s->slot, s->op == TRACE_COLLECTIVE ? hopbyte_kind_names[s->kind] : "-");
-    }
-}
-
-/* The lock is held. */
-void hopbyte_trace_write(const char *ended)
-{
-    char path[PATH_MAX + 32], temporary[PATH_MAX + 64];
-    if (!hopbyte_tracing())
-        return;
-    if (ended) {
-        uint64_t now = hopbyte_clock();
-        own.gap += time_take(now, now);
-        event_add((struct sig){.op = TRACE_END, .peer = -1, .tag = -1, .slot = -1}, 0);
-        trace.over = true;
-        hopbyte_trace_leave();
-    }
-    uint64_t untraced = __atomic_load_n(&trace.untraced, __ATOMIC_RELAXED);
-    uint64_t threads = __atomic_load_n(&trace.threads, __ATOMIC_RELAXED);
-    snprintf(path, sizeof path, "%s.hbt", hopbyte_file_stem());
-    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    FILE *out = fopen(temporary, "we");
-    if (!out) {
-        trace.cut = "its file cannot be written";
-        return;
-    }
-    locale_t numbers = hopbyte_numbers_begin();
-    fprintf(out, "# hopbyte-trace 1\nrank\t%d\nsize\t%d\nseconds\t%.6f\n", hopbyte_recorder.rank, hopbyte_recorder.size,
-            hopbyte_seconds_now() - trace.started);
-    hopbyte_library_write(out);
-    for (int i = 0; i < hopbyte_phase_count(); i++)
-        fprintf(out, "phase\t%d\t%s\n", i, hopbyte_phase_name(i));
-    const struct hopbyte_group *g;
-    for (int i = 0; (g = hopbyte_group_at((uint16_t)i)); i++) {
-        hopbyte_group_write(out, g);
-        fputc('\n', out);
-    }
-    sigs_write(out);
-    fputs("program\n", out);
-    struct writer w = {out, hopbyte_tick_seconds()};
-    hopbyte_fold_walk(&trace.fold, event_write, &w);
-    fprintf(out, "events\t%" PRIu64 "\n", trace.events);
-    if (trace.rounded)
-        fprintf(out, "rounded\t%" PRIu64 "\n", trace.rounded);
-    if (untraced)
-        fprintf(out, "untraced\t%" PRIu64 "\n", untraced);
-    if (threads > 1)
-        fprintf(out, "threads\t%" PRIu64 "\n", threads);
-    if (trace.cut)
-        fprintf(out, "cut\t%s\n", trace.cut);
-    fprintf(out, "ended\t%s\n", ended ? ended : "running");
-    hopbyte_numbers_end(numbers);
-    bool bad = ferror(out);
-    if (fclose(out) != 0 || bad || rename(temporary, path) != 0) {
-        unlink(temporary);
-        trace.cut = "its file cannot be written";
-        hopbyte_say("cannot write %s; the trace of rank %d ends here", path, hopbyte_recorder.rank);
-    }
+    uint64_t now = hopbyte_clock();
+    own.gap += time_take(now, now);
+    hopbyte_event_add((struct hopbyte_sig){.op = TRACE_END, .peer = -1, .tag = -1, .slot = -1}, 0);
+    trace.over = true;
+    hopbyte_trace_leave();
 }

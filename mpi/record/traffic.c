@@ -5,7 +5,8 @@
 
 static void item_add(struct hopbyte_sink *sink, struct hopbyte_item item)
 {
-    uint64_t key = item.key | (uint64_t)hopbyte_recorder.phase << 52;
+    /* Until here a key has the number of the communicator in place of the phase, for the trace. */
+    uint64_t key = (item.key & ~(UINT64_C(0xfff) << 52)) | (uint64_t)hopbyte_recorder.phase << 52;
     if (!sink) {
         if (hopbyte_tracing())
             hopbyte_trace_item(&item);
@@ -34,10 +35,10 @@ void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum h
     item_add(sink, (struct hopbyte_item){hopbyte_key_pack(what, 0, kind, group, rank), 0, bytes, messages});
 }
 
-void hopbyte_sink_call(struct hopbyte_sink *sink, enum hopbyte_kind kind, uint16_t group, int root, uint64_t size,
-                       uint64_t bytes)
+void hopbyte_sink_collective(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind,
+                             const struct hopbyte_comm *c, int rank, uint64_t size, uint64_t bytes)
 {
-    item_add(sink, (struct hopbyte_item){hopbyte_key_pack(CLASS_CALL, 0, kind, group, root), size, bytes, 1});
+    item_add(sink, (struct hopbyte_item){hopbyte_key_pack(what, c->number, kind, c->peers->index, rank), size, bytes, 1});
 }
 
 void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, uint64_t count, MPI_Datatype type)

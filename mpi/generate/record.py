@@ -129,25 +129,49 @@ def opens() -> dict[str, str]:
 # Receiving and completion: (statement before the call, statement after it, whether the call only waited). {0}, {1}, …
 # are the parameters. Their time is counted; the messages are in the sender's file.
 ONE_BEFORE, MANY_BEFORE = "hopbyte_trace_before(1, {0});", "hopbyte_trace_before({0}, {1});"
+# Statuses that the program ignores are needed where it receives from any source.
+STATUS = " {{{}}} = hopbyte_trace_status({{{}}}, {}, {});"
+
+
+def status(parameter: int, count: str = "1", needed: str = "false") -> str:
+    """The statement that replaces a status, or statuses, which the program ignores."""
+    return STATUS.format(parameter, parameter, count, needed)
+
+
+ANY = "{} == MPI_ANY_SOURCE || {} == MPI_ANY_TAG"
 SOME_AFTER = "hopbyte_trace_done_some(*{2}, {3}, {4});"
 TIMED = {
-    "Recv": ("", "hopbyte_trace_receive(comm, source, tag, status, NULL);", ""),
+    "Recv": (
+        status(6, needed=ANY.format("{3}", "{4}")),
+        "hopbyte_trace_receive(comm, source, tag, status, NULL);",
+        "",
+    ),
     "Irecv": ("", "hopbyte_trace_receive(comm, source, tag, NULL, request);", ""),
     "Mrecv": ("hopbyte_trace_message(*{3});", "hopbyte_trace_matched_receive({4}, NULL);", ""),
     "Imrecv": ("hopbyte_trace_message(*{3});", "hopbyte_trace_matched_receive(NULL, request);", ""),
     "Probe": ("", "", "true"),
     "Iprobe": ("", "", "true"),
-    "Mprobe": ("", "hopbyte_trace_matched(comm, *message, status, source, tag);", "true"),
-    "Improbe": ("", "if (*flag) hopbyte_trace_matched(comm, *message, status, source, tag);", "true"),
-    "Wait": (ONE_BEFORE, "hopbyte_trace_done(0, {1});", ""),
-    "Waitall": (MANY_BEFORE, "hopbyte_trace_done_all({0}, {2});", ""),
-    "Waitany": (MANY_BEFORE, "hopbyte_trace_done(*{2}, {3});", ""),
-    "Waitsome": (MANY_BEFORE, SOME_AFTER, ""),
-    "Test": (ONE_BEFORE, "if (*{1}) hopbyte_trace_done(0, {2});", "!*{1}"),
-    "Testall": (MANY_BEFORE, "if (*{2}) hopbyte_trace_done_all({0}, {3});", "!*{2}"),
-    "Testany": (MANY_BEFORE, "if (*{3}) hopbyte_trace_done(*{2}, {4});", "!*{3}"),
-    "Testsome": (MANY_BEFORE, SOME_AFTER, "*{2} <= 0"),
+    "Mprobe": (
+        status(4, needed=ANY.format("{0}", "{1}")),
+        "hopbyte_trace_matched(comm, *message, status, source, tag);",
+        "true",
+    ),
+    "Improbe": (
+        status(5, needed=ANY.format("{0}", "{1}")),
+        "if (*flag) hopbyte_trace_matched(comm, *message, status, source, tag);",
+        "true",
+    ),
+    "Wait": (ONE_BEFORE + status(1), "hopbyte_trace_done(0, {1});", ""),
+    "Waitall": (MANY_BEFORE + status(2, "{0}"), "hopbyte_trace_done_all({0}, {2});", ""),
+    "Waitany": (MANY_BEFORE + status(3), "hopbyte_trace_done(*{2}, {3});", ""),
+    "Waitsome": (MANY_BEFORE + status(4, "{0}"), SOME_AFTER, ""),
+    "Test": (ONE_BEFORE + status(2), "if (*{1}) hopbyte_trace_done(0, {2});", "!*{1}"),
+    "Testall": (MANY_BEFORE + status(3, "{0}"), "if (*{2}) hopbyte_trace_done_all({0}, {3});", "!*{2}"),
+    "Testany": (MANY_BEFORE + status(4), "if (*{3}) hopbyte_trace_done(*{2}, {4});", "!*{3}"),
+    "Testsome": (MANY_BEFORE + status(4, "{0}"), SOME_AFTER, "*{2} <= 0"),
 }
+
+BOTH_BEFORE = f"status = hopbyte_trace_status(status, 1, {ANY.format('source', 'recvtag')});"
 
 # Counted at every start: their requests must be known, so that a start of any other request is noticed.
 NO_SENDS = {"Recv_init", "Precv_init"}
@@ -389,7 +413,8 @@ def generate(functions: dict[str, Function]) -> str:
         for variant in (name, f"{name}_c"):
             if variant in everything:
                 trace, begin = traced.get(name, ""), opened.get(name, "")
-                parts.append(wrappers.define(everything[variant], hook, trace, begin=begin))
+                before = BOTH_BEFORE if name in {"Sendrecv", "Sendrecv_replace"} else ""
+                parts.append(wrappers.define(everything[variant], hook, trace, before, begin=begin))
     for name, (before, after, vain) in TIMED.items():
         for variant in (name, f"{name}_c"):
             if variant in everything:

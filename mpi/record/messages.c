@@ -31,10 +31,13 @@ enum { BUCKETS = 4096 };
 static struct pending *requests[BUCKETS];
 static struct found *found;
 
-/* Requests and message of the call that runs. */
+static bool open_receives; /* there was a receive from any source or of any tag; atomic */
+
+/* Requests, statuses and message of the call that runs. */
 static _Thread_local struct {
     uintptr_t *handles;
-    int room;
+    MPI_Status *statuses;
+    int room, status_room;
     uintptr_t message;
 } before;
 
@@ -127,6 +130,20 @@ static const MPI_Status *status_known(const MPI_Status *status)
     return status == MPI_STATUS_IGNORE || status == MPI_STATUSES_IGNORE ? NULL : status;
 }
 
+MPI_Status *hopbyte_trace_status(MPI_Status *status, int count, bool needed)
+{
+    if (status_known(status) || !(needed || __atomic_load_n(&open_receives, __ATOMIC_RELAXED)) || count < 1)
+        return status;
+    if (count > before.status_room) {
+        MPI_Status *more = realloc(before.statuses, (size_t)count * 2 * sizeof *more);
+        if (!more)
+            return status;
+        before.statuses = more;
+        before.status_room = count * 2;
+    }
+    return before.statuses;
+}
+
 void hopbyte_trace_before(int count, const MPI_Request *handles)
 {
     if (count > before.room) {
@@ -217,6 +234,8 @@ static bool message_sig(struct hopbyte_sig *sig, const struct hopbyte_group **pe
         return false;
     }
     bool open = op == TRACE_RECEIVE && (rank < 0 || tag < 0);
+    if (open)
+        __atomic_store_n(&open_receives, true, __ATOMIC_RELAXED);
     *peers = open && c->peers->index != INDEX_OTHER ? c->peers : NULL;
     *sig = (struct hopbyte_sig){.op = (uint8_t)op,
                                 .group = common_group(c)->index,

@@ -326,6 +326,9 @@ void hopbyte_trace_persistent_collective(const MPI_Request *request);
 void hopbyte_trace_start(MPI_Request request);
 void hopbyte_trace_free(MPI_Request request);
 void hopbyte_trace_cancel(MPI_Request request);
+/* The status or statuses of a call: where the program ignores them, others if they are `needed`, or if there were receives
+ * from any source. */
+MPI_Status *hopbyte_trace_status(MPI_Status *status, int count, bool needed);
 /* Requests that the call may complete: before it. Then those that it has completed, by their index. */
 void hopbyte_trace_before(int count, const MPI_Request *requests);
 void hopbyte_trace_done(int at, const MPI_Status *status);

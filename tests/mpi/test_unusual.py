@@ -161,3 +161,11 @@ int main(int c, char **v) {
     notes = predicted(tmp_path, network="gemini")["notes"]
     assert any("up to 30000 B" in note and "eager limit is 4096 B" in note for note in notes)
     assert not any("buffered" in note for note in predicted(tmp_path)["notes"])
+
+
+@pytest.mark.parametrize("mpi", [OMPI, OMPI5, MPICH4], ids=lambda m: m.name)
+def test_a_job_of_several_programs(mpi: Mpi, tmp_path: Path) -> None:
+    program = str(mpi.build("unusual.c", "-pthread"))
+    number = "-np" if mpi.flavour == "ompi" else "-n"
+    answer = recorded(mpi, [program, "buffered", ":", number, "2", program, "buffered"], tmp_path, 0, ranks=2)
+    assert answer["ranks"] == 4 and answer["complete"] and answer["traced"]

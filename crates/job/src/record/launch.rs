@@ -292,6 +292,20 @@ impl Job {
             settings.push((TRACE, "1".into()));
         }
         let mut command = Command::new(&self.words[0]);
+        self.pass(&mut command, &settings);
+        // Open MPI before 5 passes to the programs of one job (a : b) what stands before each.
+        let by_program = matches!(self.launcher, Launcher::OpenMpi(version) if version < 5);
+        for word in &self.words[1..] {
+            command.arg(word);
+            if by_program && word == ":" {
+                self.pass(&mut command, &settings);
+            }
+        }
+        command
+    }
+
+    /// Adds settings for the ranks, as the launcher takes them.
+    fn pass(&self, command: &mut Command, settings: &[(&str, OsString)]) {
         for (name, value) in settings {
             match self.launcher {
                 Launcher::OpenMpi(_) => {
@@ -308,8 +322,6 @@ impl Job {
                 }
             }
         }
-        command.args(&self.words[1..]);
-        command
     }
 
     /// Runs it with this process's input and output; see [`run_until`].
@@ -590,5 +602,35 @@ mod tests {
         );
         assert!(Launcher::Hydra.starts(Flavour::Abi) && !Launcher::Hydra.starts(Flavour::Ompi));
         assert!(Launcher::Scheduler.starts(Flavour::Ompi));
+    }
+
+    #[test]
+    fn every_program_of_a_job_gets_the_settings() {
+        let arguments = |launcher| {
+            let words = ["mpirun", "-np", "2", "a", ":", "-np", "1", "b"];
+            let job = Job {
+                words: words.map(OsString::from).to_vec(),
+                launcher,
+                flavour: Flavour::Ompi,
+                library: "r.so".into(),
+                trace: true,
+            };
+            let command = job.preloading(&[Path::new("r.so")], &[]);
+            let list = command.get_args().map(|a| a.to_string_lossy().into_owned());
+            list.collect::<Vec<_>>().join(" ")
+        };
+        let settings = "-x LD_PRELOAD=r.so -x HOPBYTE_RECORD_TRACE=1";
+        assert_eq!(
+            arguments(Launcher::OpenMpi(4)),
+            format!("{settings} -np 2 a : {settings} -np 1 b")
+        );
+        assert_eq!(
+            arguments(Launcher::OpenMpi(5)),
+            format!("{settings} -np 2 a : -np 1 b")
+        );
+        assert_eq!(
+            arguments(Launcher::Hydra),
+            "-genv LD_PRELOAD r.so -genv HOPBYTE_RECORD_TRACE 1 -np 2 a : -np 1 b"
+        );
     }
 }

@@ -255,8 +255,10 @@ int main(int argc, char **argv)
     before = (rank + size - 1) % size;
     for (int i = 0; i < THREADS; i++)
         MPI_Comm_dup(WORLD, &copies[i]);
-    for (char *kind = strtok(argv[1], "+"); kind; kind = strtok(NULL, "+"))
+    for (char *kind = strtok(argv[1], "+"); kind; kind = strtok(NULL, "+")) {
         run(kind);
+        MPI_Barrier(WORLD); /* receives from any source take no message of another kind */
+    }
     MPI_Finalize();
     return 0;
 }

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import reading, totals
+from conftest import Lab, reading, totals
 from program import PROGRAMS, ROOT, hopbyte_binary
 
 MACHINE = "torus:2x2x2"
@@ -106,6 +106,15 @@ def test_agents_collector_oracle_map_and_a_move_while_running(lab, within, start
     assert agents.wait(timeout=120) == 0, "agents end with their lab"
 
 
+def causes_of(one: Lab, store: Path, seconds: str) -> set[tuple[str, str]]:
+    """Fault and component of all causes in the last seconds of a store; the error of a refusal."""
+    words = ["--quiet", "--json", "blame", str(store), "--fabric", MACHINE, "--interval", seconds]
+    done = subprocess.run([one.binary, *words], check=False, capture_output=True, text=True, timeout=120)
+    if done.returncode not in (0, 1):
+        return {(done.stderr, "")}
+    return {(cause["fault"], cause["name"]) for cause in json.loads(done.stdout)["causes"]}
+
+
 def test_a_cut_and_a_slow_cable_are_seen_behind_the_collector(lab, started, tmp_path):
     one = lab(MACHINE, "--rate", "20mbit")
     store = tmp_path / "store"
@@ -114,11 +123,7 @@ def test_a_cut_and_a_slow_cable_are_seen_behind_the_collector(lab, started, tmp_
     started(one.binary, "lab", "agents", "--name", one.name, "--to", at, "--period", "0.5")
 
     def blamed() -> set[tuple[str, str]]:
-        words = ["--quiet", "--json", "blame", str(store), "--fabric", MACHINE, "--interval", "1"]
-        done = subprocess.run([one.binary, *words], check=False, capture_output=True, text=True, timeout=120)
-        if done.returncode not in (0, 1):
-            return {(done.stderr, "")}
-        return {(cause["fault"], cause["name"]) for cause in json.loads(done.stdout)["causes"]}
+        return causes_of(one, store, "1")
 
     reading(blamed, lambda causes: causes == set())
     one.call("degrade", "r0-1-0 X+", "0.25", "--one-way", "--name", one.name)
@@ -159,11 +164,7 @@ def test_lost_packets_are_seen_behind_the_collector(lab, started, tmp_path):
         started(one.binary, "lab", "agents", "--name", one.name, "--to", at, "--period", "0.5")
 
         def blamed() -> set[tuple[str, str]]:
-            words = ["--quiet", "--json", "blame", str(store), "--fabric", MACHINE, "--interval", "15"]
-            done = subprocess.run([one.binary, *words], check=False, capture_output=True, text=True, timeout=120)
-            if done.returncode not in (0, 1):
-                return {(done.stderr, "")}
-            return {(cause["fault"], cause["name"]) for cause in json.loads(done.stdout)["causes"]}
+            return causes_of(one, store, "15")
 
         assert reading(blamed, lambda causes: causes == set()) == set()
         # Frames of r0-0-0 to r0-0-1, at the end where they arrive.

@@ -17,6 +17,7 @@ RULES = ROOT / "packaging/prometheus-rules.yml"
 PORT = '{node="n1",source="hca",port="1"}'
 NODE = '{node="n1"}'
 CAPACITY = f"hopbyte_port_capacity_bytes_per_second{PORT}"
+FAULT = 'hopbyte_fault{fault="slow",kind="link",name="r2 X+"}'
 LINK = '{link="r2 X+",from="r2",to="r3",kind="cable"}'
 
 # Series of a minute each, for an hour: of a healthy cluster, and of each fault.
@@ -40,6 +41,8 @@ HEALTHY = {
     f"hopbyte_port_lanes{PORT}": "4x60",
     "hopbyte_oracle_source_up": "1x60",
     "hopbyte_oracle_reading_time_seconds": "0+60x60",
+    f"hopbyte_node_processor_wait_seconds_total{NODE}": "0+6x60",
+    FAULT.replace("slow", "hot spot"): "1x60",
     f"hopbyte_link_used_ratio{LINK}": "0.5x60",
     "hopbyte_link_job_bytes_total" + LINK.replace("}", ',job="a"}'): "0+300000000000x60",
 }
@@ -59,6 +62,8 @@ FAULTS = {
     "HopbyteLinkDegraded": {f"hopbyte_port_lanes{PORT}": "4x29 2x30"},
     "HopbyteLinkSlow": {CAPACITY: "10000000000x29 9500000000x30"},
     "HopbyteLinkDown": {f"hopbyte_port_lanes{PORT}": "4x29 0x30"},
+    "HopbyteNodeStarved": {f"hopbyte_node_processor_wait_seconds_total{NODE}": "0+30x60"},
+    "HopbyteFault": {FAULT: "1x60"},
     "HopbyteOracleBlind": {"hopbyte_oracle_source_up": "1x29 0x30"},
     "HopbyteJobSaturatesLink": {f"hopbyte_link_used_ratio{LINK}": "0.5x29 0.95x30"},
 }

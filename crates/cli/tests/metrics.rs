@@ -40,9 +40,10 @@ fn metrics_name_both_ends_of_a_link_and_the_jobs_on_it() {
                 _ if from == "n2" || to == "n3" => 1e9,
                 _ => 0.0,
             };
+            let errors = if name == "r4 X+" { 123_456 } else { 2 };
             format!(
                 "{{\"schema\":\"hopbyte.link/1\",\"link\":\"{name}\",\"from\":\"{from}\",\"to\":\"{to}\",\
-                 \"received_bytes\":{bytes},\"errors\":2}}\n"
+                 \"received_bytes\":{bytes},\"errors\":{errors}}}\n"
             )
         };
         let lines: String = fabric.link_ids().map(link).collect();
@@ -112,6 +113,10 @@ fn metrics_name_both_ends_of_a_link_and_the_jobs_on_it() {
         assert_eq!(of("hopbyte_link_up"), Some(1.0));
         assert!(sample(&text, &["hopbyte_link_credit_stall_seconds_total", "r2 X+"]).is_none());
         assert_eq!(sample(&text, &["hopbyte_oracle_source_up"]), Some(1.0));
+        assert_eq!(sample(&text, &["hopbyte_oracle_faults_judged"]), Some(1.0));
+        let fault = "hopbyte_fault{fault=\"errors\",kind=\"link\",name=\"r4 X+\"}";
+        assert_eq!(sample(&text, &[fault]), Some(1.0));
+        assert_eq!(sample(&text, &["hopbyte_fault{"]), Some(1.0));
         put("links.jsonl", &counters());
     }
     // A list that cannot be read leaves the one before; a new one counts.

@@ -382,7 +382,7 @@ impl<'a> Desk<'a> {
         if needs > granted {
             return Err(Needs(asked));
         }
-        let mut text = self.ledger.text(view.state());
+        let mut text = self.ledger.text(view.state(), view.version());
         text.push_str(openmetrics::END);
         Ok(http::Answer {
             status: 200,

@@ -1,5 +1,6 @@
 //! Metrics of every link for Prometheus: totals since the start with both ends of the link, and bytes by job.
 
+use crate::faults::Faults;
 use crate::jobs::Attributor;
 use crate::source::Fresh;
 use hopbyte_collect::export::openmetrics::head;
@@ -89,6 +90,7 @@ pub struct Ledger<'a> {
     /// Labels of every link, made at the first scrape.
     labels: OnceLock<Vec<String>>,
     jobs: Option<Attributor>,
+    faults: Faults,
     kept: Mutex<Kept>,
 }
 
@@ -117,6 +119,7 @@ impl<'a> Ledger<'a> {
             machine,
             labels: OnceLock::new(),
             jobs,
+            faults: Faults::default(),
             kept: Mutex::new(Kept {
                 since: unix(SystemTime::now()),
                 totals: vec![vec![f64::NAN; links]; TOTALS.len()],
@@ -205,8 +208,8 @@ impl<'a> Ledger<'a> {
         (needs, needs + needs / 4 + MORE_BYTES)
     }
 
-    /// OpenMetrics text, without its end.
-    pub fn text(&self, state: Option<&LinkState>) -> String {
+    /// OpenMetrics text about a reading with its version, without its end.
+    pub fn text(&self, state: Option<&LinkState>, version: u64) -> String {
         let fabric = &self.machine.fabric;
         let labels = self.labels();
         let mut out = String::with_capacity(self.needs(state).0);
@@ -245,6 +248,8 @@ impl<'a> Ledger<'a> {
         }
         kept.by_job.write(labels, &mut out);
         kept.about(&mut out);
+        drop(kept);
+        out.push_str(&self.faults.text(self.machine, state, version));
         out
     }
 }
@@ -337,7 +342,7 @@ fn labels(fabric: &Fabric, id: LinkId) -> String {
 }
 
 /// A label's value with OpenMetrics' escapes.
-fn escaped(value: &str) -> String {
+pub(crate) fn escaped(value: &str) -> String {
     let value = value.replace('\\', "\\\\").replace('"', "\\\"");
     value.replace('\n', "\\n")
 }

@@ -32,6 +32,7 @@ pub mod desk;
 pub mod door;
 mod error;
 pub mod export;
+mod faults;
 pub mod http;
 pub mod jobs;
 mod ledger;

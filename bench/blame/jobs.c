@@ -2,8 +2,8 @@
  *
  * Standard input: "ranks jobs"; for each rank "namespace address job partners partner...", partner = rank:bytes;
  * for each job "milliseconds", the period of its iterations. Then each line of input is answered by a line with the
- * iterations that the slowest rank of each job has completed; "starve RANK SHARE" lets a rank take bytes at that share
- * of RATE bytes per second ("starve RANK 0 RATE" ends it). End of input ends the jobs.
+ * iterations that the slowest rank of each job has completed; "slow RANK RATE" lets a rank take at most RATE bytes per
+ * second (0 ends it), and "processes" is answered with the process of each rank. End of input ends the jobs.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -216,18 +216,25 @@ int main(void)
 		if (scanf("%d ", &period_ms[j]) != 1)
 			return 2;
 	signal(SIGPIPE, SIG_IGN);
+	pid_t *children = calloc((size_t)ranks_n, sizeof *children);
 	for (int r = 0; r < ranks_n; r++) {
-		pid_t child = fork();
-		if (child < 0)
+		children[r] = fork();
+		if (children[r] < 0)
 			fail("fork");
-		if (child == 0)
+		if (children[r] == 0)
 			run(r);
 	}
 	char line[256];
 	while (fgets(line, sizeof line, stdin)) {
 		int r;
 		long rate;
-		if (sscanf(line, "starve %d %ld", &r, &rate) == 2 && r >= 0 && r < ranks_n)
+		if (strncmp(line, "processes", 9) == 0) {
+			for (r = 0; r < ranks_n; r++)
+				printf("%d%c", children[r], r + 1 < ranks_n ? ' ' : '\n');
+			fflush(stdout);
+			continue;
+		}
+		if (sscanf(line, "slow %d %ld", &r, &rate) == 2 && r >= 0 && r < ranks_n)
 			atomic_store(&shared[r].bytes_per_second, rate);
 		answer();
 	}

@@ -3,8 +3,8 @@
 use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState, Shapes};
 use hopbyte_fabric::{Fabric, Increase, LeftOut};
+use hopbyte_observe::counters::apart;
 use hopbyte_observe::counters::join::{Joint, PortMap, drop_dead_links};
-use hopbyte_observe::counters::peers;
 use hopbyte_observe::counters::reading::{Layout, Reading};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Links {
         let mut increase = Increase::new(fabric, source);
         let mut compared = false;
         let mut pairs: Vec<Option<(&Reading, &Reading)>> = Vec::new();
-        let mut of_paths: Vec<(&Joint, &Reading, &Reading)> = Vec::new();
+        let mut of_no_link: Vec<(&Joint, &Reading, &Reading)> = Vec::new();
         for node in self.nodes.values() {
             let Some(joint) = &node.joint else { continue };
             pairs.clear();
@@ -103,10 +103,10 @@ impl Links {
                 compared = true;
             }
             let known = pairs.iter().flatten();
-            let paths = known.filter(|(_, later)| peers::is_of_paths(&later.layout));
-            of_paths.extend(paths.map(|&(before, last)| (joint, before, last)));
+            let apart = known.filter(|(_, later)| apart::is_apart(&later.layout));
+            of_no_link.extend(apart.map(|&(before, last)| (joint, before, last)));
         }
-        peers::file(of_paths.into_iter(), &mut increase);
+        apart::file(fabric, &of_no_link, &mut increase);
         self.pass();
         drop_dead_links(fabric, &mut increase);
         increase.time_seconds = Some((closing.tick.saturating_mul(closing.period_ns)) as f64 / 1e9);

@@ -3,6 +3,7 @@
 use crate::column::{Column, Missing};
 use crate::fabric::Fabric;
 use crate::ids::LinkId;
+use crate::node_times::TimesOfNodes;
 use crate::paths::Paths;
 use crate::snapshot::{Increase, LinkCounts, Quantity, Side, Totals};
 
@@ -52,6 +53,8 @@ pub struct LinkState {
     pub coverage: Vec<f64>,
     /// What transports counted on the paths between nodes.
     pub paths: Paths,
+    /// What nodes counted of themselves.
+    pub nodes: TimesOfNodes,
 }
 
 /// Links that must tell their rate for one to be usual.
@@ -82,6 +85,7 @@ impl LinkState {
             agreed: Column::unknown(n),
             coverage: vec![0.0; n],
             paths: Paths::new(),
+            nodes: TimesOfNodes::new(),
         }
     }
 
@@ -95,6 +99,7 @@ impl LinkState {
         let mut state = Self::of(fabric, increase, &window);
         state.window_seconds = increase.window_seconds.filter(|&w| w > 0.0);
         state.paths.clone_from(&increase.paths);
+        state.nodes.clone_from(&increase.nodes);
         state
     }
 

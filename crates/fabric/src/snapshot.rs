@@ -4,6 +4,7 @@
 use crate::column::{Column, Missing};
 use crate::fabric::Fabric;
 use crate::ids::LinkId;
+use crate::node_times::TimesOfNodes;
 use crate::paths::Paths;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +56,8 @@ pub enum Quantity {
     PathResent,
     /// Packets that the peer had already: they were not lost, but late.
     PathDuplicates,
+    /// Nanoseconds that the most delayed thread of a node was ready to run and had no processor. Of a node, not of a link.
+    ProcessorWaitNs,
     /// Lanes in service.
     Lanes,
     /// Capacity negotiated by the device, bytes per second.
@@ -100,6 +103,11 @@ impl Quantity {
             self,
             Self::PathBytes | Self::PathPackets | Self::PathResent | Self::PathDuplicates
         )
+    }
+
+    /// Whether it belongs to a node.
+    pub fn is_of_node(self) -> bool {
+        self == Self::ProcessorWaitNs
     }
 
     /// Whether it is a stall time.
@@ -340,6 +348,8 @@ pub struct Increase {
     windows: BTreeMap<Side, Column>,
     /// What transports counted on the paths between nodes.
     pub paths: Paths,
+    /// What nodes counted of themselves.
+    pub nodes: TimesOfNodes,
 }
 
 impl Deref for Totals {
@@ -378,6 +388,7 @@ impl Increase {
             window_seconds: None,
             windows: BTreeMap::new(),
             paths: Paths::new(),
+            nodes: TimesOfNodes::new(),
         }
     }
 
@@ -434,6 +445,9 @@ impl Increase {
         self.left_out.extend(&next.counts.left_out);
         for (&ends, counts) in &next.paths {
             self.paths.entry(ends).or_default().add(counts);
+        }
+        for (&node, times) in &next.nodes {
+            self.nodes.entry(node).or_default().add(times);
         }
     }
 

@@ -337,6 +337,11 @@ impl Attribution {
         read.map(move |(id, flows)| (id.as_str(), sent(flows)))
     }
 
+    /// Nodes of all jobs; a node that jobs share is named several times.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.flows.iter().flatten().map(|f| f.node)
+    }
+
     /// Factor of a job's pair.
     fn factor(&self, job: usize, pair: usize) -> f64 {
         let of_job = self.factors.get(job);

@@ -1,7 +1,8 @@
 //! The cause of a slow network, from counters, jobs and routes alone: `hopbyte.blame/1`.
 //!
 //! Facts first: links that are down, that run with fewer lanes, that count more errors than a healthy link may, whose bytes
-//! arrive at another link's end. What only the transports of nodes see (`blame/paths.rs`). Then waiting: on a lossless network (`blame/begin.rs`) a full receiver stops its senders, and what
+//! arrive at another link's end, nodes without processors for their processes (`blame/starved.rs`). What only the transports
+//! of nodes see (`blame/paths.rs`). Then waiting: on a lossless network (`blame/begin.rs`) a full receiver stops its senders, and what
 //! the routers there could have sent tells whether a fault or only traffic is the reason; on a network of queues without
 //! credits (`blame/queues.rs`) a link that waits longer than it sends is slow. A full link for which others wait is a hot spot
 //! of the jobs that fill it.
@@ -46,6 +47,8 @@ pub enum Kind {
     Loses,
     /// Its bytes arrive at another link's end.
     Miscabled,
+    /// Processes of a node wait for a processor.
+    Starved,
     /// A node or its adapter does not drain its arrivals.
     SlowReceiver,
     /// It carries less than it could while traffic waits for it.
@@ -63,6 +66,7 @@ impl Kind {
             Self::Errors => "errors",
             Self::Loses => "loses packets",
             Self::Miscabled => "miscabled",
+            Self::Starved => "starved of processors",
             Self::SlowReceiver => "slow receiver",
             Self::Slow => "slow",
             Self::HotSpot => "hot spot",
@@ -140,6 +144,7 @@ pub fn blame(
     let waiting = view.waiting();
     let mut facts = view.facts();
     facts.extend(view.miscabled());
+    facts.extend(view.starved());
     let faulty: BTreeSet<LinkId> = facts.iter().flat_map(|(links, _)| links.clone()).collect();
     let mut causes: Vec<Cause> = Vec::new();
     for (links, mut cause) in facts {
@@ -182,7 +187,7 @@ pub fn blame(
     ];
     let lacks = lacks.into_iter().filter(|(known, _)| !known);
     let mut not_judged: Vec<String> = lacks.map(|(_, words)| words.to_owned()).collect();
-    if not_judged.len() == FAULTS && state.paths.is_empty() {
+    if not_judged.len() == FAULTS && state.paths.is_empty() && state.nodes.is_empty() {
         refuse!(
             "nothing can be judged: {}\nhint: give --interval SECONDS if the counters are those of a known window",
             not_judged.join("; ")
@@ -428,5 +433,6 @@ mod begin;
 mod facts;
 mod paths;
 mod queues;
+mod starved;
 #[cfg(test)]
 mod tests;

@@ -103,6 +103,37 @@ impl PathLine {
     }
 }
 
+/// A line about a node.
+#[derive(Serialize)]
+pub struct NodeLine {
+    schema: &'static str,
+    node: NodeRow,
+}
+
+#[derive(Serialize)]
+struct NodeRow {
+    name: String,
+    processor_wait_ratio: f64,
+    window_seconds: f64,
+}
+
+impl NodeLine {
+    /// The lines of all nodes that counted something of themselves.
+    pub fn all<'a>(fabric: &'a Fabric, state: &'a LinkState) -> impl Iterator<Item = Self> + 'a {
+        state.nodes.iter().filter_map(|(&node, times)| {
+            let node = NodeRow {
+                name: fabric.node(node).name.clone(),
+                processor_wait_ratio: times.waited_ratio()?,
+                window_seconds: times.window_seconds,
+            };
+            Some(Self {
+                schema: SCHEMA,
+                node,
+            })
+        })
+    }
+}
+
 /// The last line of a reading.
 #[derive(Serialize)]
 pub struct Last {
@@ -378,6 +409,10 @@ pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
     }
     for path in PathLine::all(fabric, &reading.state) {
         text.push_str(&serde_json::to_string(&path)?);
+        text.push('\n');
+    }
+    for node in NodeLine::all(fabric, &reading.state) {
+        text.push_str(&serde_json::to_string(&node)?);
         text.push('\n');
     }
     text.push_str(&serde_json::to_string(&Last::of(&reading, order.len()))?);

@@ -7,8 +7,8 @@ use super::space;
 use crate::error::{Result, refuse};
 use hopbyte_fabric::{Fabric, Increase, LinkId, Quantity, Side};
 use hopbyte_job::links::lines;
+use hopbyte_observe::counters::apart;
 use hopbyte_observe::counters::join::{Joint, PortMap};
-use hopbyte_observe::counters::peers;
 use hopbyte_observe::counters::reading::Reading;
 use hopbyte_observe::sources::{Places, Source, next_glance, open};
 use std::collections::BTreeMap;
@@ -100,14 +100,17 @@ pub(super) fn sources(
 ) -> Result<Vec<Source>> {
     let places = Places {
         names: ports,
+        own_processes: true,
         ..Places::here(name)
     };
     let sources = space::inside(place, || open(&places))?;
     let sources: Vec<Source> = sources.into_iter().flatten().collect();
     // Readers of files see the host's, whose adapters are not the lab's.
-    let of_place = ["linux", peers::SOURCE];
-    let sources = sources.into_iter();
-    let sources = sources.filter(|s| of_place.contains(&s.layout().source.as_str()));
+    let of_place = |s: &Source| {
+        let source = s.layout().source.as_str();
+        source == "linux" || apart::SOURCES.contains(&source)
+    };
+    let sources = sources.into_iter().filter(of_place);
     let sources: Vec<Source> = sources.collect();
     if !sources.iter().any(|s| !s.layout().counters.is_empty()) {
         refuse!("{place} has no interfaces: was the lab taken down meanwhile?");
@@ -137,13 +140,12 @@ pub(super) fn increase<'a>(
         joint.file_increase(&pairs, &mut increase);
         all.push((joint, readings));
     }
-    let of_paths = all.iter().flat_map(|(joint, readings)| {
-        let tcp = readings
-            .iter()
-            .filter(|(_, b)| peers::is_of_paths(&b.layout));
-        tcp.map(move |(first, last)| (joint, first, *last))
+    let of_no_link = all.iter().flat_map(|(joint, readings)| {
+        let apart = readings.iter().filter(|(_, b)| apart::is_apart(&b.layout));
+        apart.map(move |(first, last)| (joint, first, *last))
     });
-    peers::file(of_paths, &mut increase);
+    let of_no_link: Vec<_> = of_no_link.collect();
+    apart::file(fabric, &of_no_link, &mut increase);
     Ok(increase)
 }
 

@@ -7,7 +7,7 @@ use clap::builder::TypedValueParser;
 use hopbyte_fabric::{Fabric, LinkId};
 use hopbyte_job::LinkReading;
 use hopbyte_job::attribution::Attribution;
-use hopbyte_job::links::{Last, LinkRow, LinksSummary, PathLine, worst_first};
+use hopbyte_job::links::{Last, LinkRow, LinksSummary, NodeLine, PathLine, worst_first};
 use hopbyte_oracle::Metric;
 use hopbyte_view::terminal::{beside_links, load_table};
 
@@ -59,6 +59,9 @@ pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
         }
         for path in PathLine::all(&fabric, &reading.state) {
             out.object(&path)?;
+        }
+        for node in NodeLine::all(&fabric, &reading.state) {
+            out.object(&node)?;
         }
         out.object(&Last::of(&reading, order.len()))?;
     } else {

@@ -7,7 +7,7 @@ use hopbyte_fabric::{Quantity, Side};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A metric family of ports: name, help, and the factor to its unit.
+/// A metric family of ports or nodes: name, help, and the factor to its unit.
 struct Family {
     quantity: Quantity,
     /// Direction, for lanes and capacities.
@@ -17,7 +17,7 @@ struct Family {
     factor: f64,
 }
 
-const FAMILIES: [Family; 13] = [
+const FAMILIES: [Family; 14] = [
     family(
         Quantity::ReceivedBytes,
         "received_bytes",
@@ -94,7 +94,24 @@ const FAMILIES: [Family; 13] = [
         "Bytes queued for departure",
         1.0,
     ),
+    family(
+        Quantity::ProcessorWaitNs,
+        "processor_wait_seconds",
+        "Time that the most delayed thread was ready to run and had no processor",
+        1e-9,
+    ),
 ];
+
+impl Family {
+    fn full_name(&self) -> String {
+        let of = if self.quantity.is_of_node() {
+            "node"
+        } else {
+            "port"
+        };
+        format!("hopbyte_{of}_{}", self.name)
+    }
+}
 
 const fn family(quantity: Quantity, name: &'static str, help: &'static str, factor: f64) -> Family {
     Family {
@@ -194,32 +211,27 @@ fn ports(family: &Family, cluster: &Cluster, flows: &Flows, out: &mut String) {
                 continue;
             }
             if !std::mem::replace(&mut begun, true) {
-                head(
-                    out,
-                    &format!("hopbyte_port_{}", family.name),
-                    gauge,
-                    family.help,
-                );
+                head(out, &family.full_name(), gauge, family.help);
             }
-            let port = &layout.ports[usize::from(flow.port)];
-            let labels = format!(
-                "node=\"{node}\",source=\"{}\",port=\"{port}\"",
-                layout.source
-            );
+            let mut labels = format!("node=\"{node}\"");
+            if !family.quantity.is_of_node() {
+                let port = &layout.ports[usize::from(flow.port)];
+                let _ = write!(labels, ",source=\"{}\",port=\"{port}\"", layout.source);
+            }
             sample(family, flow, gauge, &labels, out);
         }
     }
 }
 
 fn sample(family: &Family, flow: &Flow, gauge: bool, labels: &str, out: &mut String) {
-    let name = family.name;
+    let name = family.full_name();
     let suffix = if gauge { "" } else { "_total" };
     let Some(total) = flow.total else { return };
     let value = total * family.factor;
-    let _ = writeln!(out, "hopbyte_port_{name}{suffix}{{{labels}}} {value}");
+    let _ = writeln!(out, "{name}{suffix}{{{labels}}} {value}");
     if let Some(since) = flow.since_ns.filter(|_| !gauge) {
         let since = since as f64 / 1e9;
-        let _ = writeln!(out, "hopbyte_port_{name}_created{{{labels}}} {since:.3}");
+        let _ = writeln!(out, "{name}_created{{{labels}}} {since:.3}");
     }
 }
 

@@ -24,24 +24,24 @@ impl View<'_> {
         let links = self.fabric.links().len();
         let window = self.state.window_seconds.unwrap_or(0.0);
         let agreed = self.state.agreed_shares(self.fabric);
+        let lanes = |id: LinkId| {
+            let all = f64::from(self.fabric.link(id).lanes);
+            let lanes = self.state.lanes.get(id);
+            lanes.filter(|&n| all >= 1.0 && n < all)
+        };
+        let lowered = |id: LinkId| agreed.get(id).filter(|&s| s < SLOWER);
         for id in self.fabric.link_ids() {
             let link = self.fabric.link(id);
-            let all = f64::from(link.lanes);
-            let lanes = self.state.lanes.get(id).filter(|_| all >= 1.0);
-            if let Some(lanes) = lanes.filter(|&n| n < all) {
-                let fault = if lanes <= 0.0 {
-                    Kind::Down
-                } else {
-                    Kind::Lanes
-                };
-                let evidence = [
-                    format!("{lanes} of its {all} lanes are in service."),
-                    format!("It carried {} of its capacity.", percent(self.used(id))),
-                ];
-                causes.push(([id].into(), self.cause(fault, self.of_link(id), evidence)));
+            if let Some((links, cable)) = self.whole_cable(id, |l| lanes(l).map(|n| n <= 0.0)) {
+                let left = links
+                    .iter()
+                    .filter_map(|&l| lanes(l))
+                    .fold(f64::INFINITY, f64::min);
+                causes.push((links, self.fewer_lanes(id, cable, left)));
             }
-            if let Some(share) = agreed.get(id).filter(|&s| s < SLOWER) {
-                causes.push(([id].into(), self.lower_rate(id, share)));
+            if let Some((links, cable)) = self.whole_cable(id, |l| lowered(l).map(|s| s <= 0.0)) {
+                let share = links.iter().filter_map(|&l| lowered(l)).fold(1.0, f64::min);
+                causes.push((links, self.lower_rate(cable, share)));
             }
             let Some(errors) = self.state.damaged(id).filter(|&e| e >= FEWEST) else {
                 continue;
@@ -73,8 +73,38 @@ impl View<'_> {
         causes
     }
 
+    /// The links of a fault and their component: the cable where both directions have it alike, which is told once.
+    fn whole_cable<T: PartialEq>(
+        &self,
+        id: LinkId,
+        fault: impl Fn(LinkId) -> Option<T>,
+    ) -> Option<(BTreeSet<LinkId>, Component)> {
+        let own = fault(id)?;
+        let back = self.fabric.reverse(id).filter(|_| self.fabric.is_hop(id));
+        match back.filter(|&b| fault(b) == Some(own)) {
+            Some(back) if back < id => None,
+            Some(back) => Some(([id, back].into(), Component::Cable(id))),
+            None => Some(([id].into(), self.of_link(id))),
+        }
+    }
+
+    /// The cause of a link that is down, or has lost lanes.
+    fn fewer_lanes(&self, id: LinkId, component: Component, lanes: f64) -> Cause {
+        let fault = if lanes <= 0.0 {
+            Kind::Down
+        } else {
+            Kind::Lanes
+        };
+        let all = self.fabric.link(id).lanes;
+        let evidence = [
+            format!("{lanes} of its {all} lanes are in service."),
+            format!("It carried {} of its capacity.", percent(self.used(id))),
+        ];
+        self.cause(fault, component, evidence)
+    }
+
     /// The cause of a link that is down, or runs at a lower rate than the others.
-    fn lower_rate(&self, id: LinkId, share: f64) -> Cause {
+    fn lower_rate(&self, component: Component, share: f64) -> Cause {
         let fault = if share > 0.0 { Kind::Slow } else { Kind::Down };
         let shown = match fault {
             Kind::Down => "It has no carrier.".into(),
@@ -85,7 +115,7 @@ impl View<'_> {
             "{} links tell their rate; most of them run at it.",
             count(all)
         );
-        self.cause(fault, self.of_link(id), [shown, others])
+        self.cause(fault, component, [shown, others])
     }
 
     /// Links whose sender and receiver count different bytes, while those of another link's receiver fit: the cables are

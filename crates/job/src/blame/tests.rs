@@ -1,6 +1,6 @@
 use super::*;
 use hopbyte_fabric::random::Random;
-use hopbyte_fabric::{NodeId, PathCounts, RouterId, spec};
+use hopbyte_fabric::{NodeId, NodeTimes, PathCounts, RouterId, spec};
 
 /// A healthy machine under load: used at random, hardly any waiting, no errors.
 fn healthy(fabric: &Fabric, random: &mut Random) -> LinkState {
@@ -438,4 +438,59 @@ fn a_link_whose_full_queue_sends_at_less_than_its_rate_is_slow() {
     // Too short to tell.
     state.packets.set(slow, Some(100.0));
     assert_eq!(faults(&fabric, &state), []);
+}
+
+/// A node among others that wait a little; not where all wait, and not one without a job.
+#[test]
+fn nodes_without_processors_are_named() {
+    let fabric = spec::fabric("torus:4x4x4:nodes=2").unwrap();
+    let mut random = Random::new(11);
+    let mut state = healthy(&fabric, &mut random);
+    let waits = |share: f64| NodeTimes {
+        waited_seconds: 10.0 * share,
+        window_seconds: 10.0,
+    };
+    for node in fabric.node_ids() {
+        state.nodes.insert(node, waits(0.05 * random.unit()));
+    }
+    assert_eq!(faults(&fabric, &state), []);
+    let node = NodeId::of(17);
+    state.nodes.insert(node, waits(0.4));
+    let name = fabric.node(node).name.clone();
+    assert_eq!(faults(&fabric, &state), [(Kind::Starved, name.clone())]);
+    // It takes no bytes either: one cause.
+    let eject = fabric.node(node).eject;
+    state.credit_stall_ratio.set(eject, Some(0.8));
+    assert_eq!(faults(&fabric, &state), [(Kind::Starved, name)]);
+    state.credit_stall_ratio.set(eject, Some(0.0));
+    for node in fabric.node_ids() {
+        state.nodes.insert(node, waits(0.3 + 0.3 * random.unit()));
+    }
+    assert_eq!(faults(&fabric, &state), []);
+    state.nodes.retain(|&n, _| n == node);
+    assert_eq!(faults(&fabric, &state).len(), 1);
+}
+
+/// A cable that lost lanes has lost them in both directions.
+#[test]
+fn a_fault_of_both_directions_is_told_once() {
+    let fabric = spec::fabric("gemini:4x4x4").unwrap();
+    let mut state = healthy(&fabric, &mut Random::new(12));
+    let first = fabric.link_ids().find(|&l| fabric.is_hop(l)).unwrap();
+    let ends = [first, fabric.reverse(first).unwrap()];
+    let all = f64::from(fabric.link(ends[0]).lanes);
+    for l in ends {
+        state.lanes.set(l, Some(all - 1.0));
+    }
+    let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
+    let [cause] = &found.causes[..] else {
+        panic!("{:?}", found.causes);
+    };
+    assert_eq!((cause.fault, cause.kind), (Kind::Lanes, "cable"));
+    state.lanes.set(ends[1], Some(0.0));
+    let mut found = faults(&fabric, &state);
+    found.sort();
+    let names = ends.map(|l| fabric.link_name(l));
+    let [one, other] = names;
+    assert_eq!(found, [(Kind::Down, other), (Kind::Lanes, one)]);
 }

@@ -32,7 +32,7 @@ impl Place {
 }
 
 /// The node of a layout. LDMS names sets after the daemon, host and port number: `nid00062_60020`.
-fn node_of(fabric: &Fabric, name: &str) -> Option<NodeId> {
+pub(super) fn node_of(fabric: &Fabric, name: &str) -> Option<NodeId> {
     fabric.node_named(name).or_else(|| {
         let (host, port) = name.rsplit_once('_')?;
         port.parse::<u16>().ok()?;

@@ -4,10 +4,10 @@
 //! stalls to the link that begins there ([`Quantity::side`]). `counters/speakers.rs` selects the source of each link
 //! among a node's sources.
 
+use super::apart;
 use super::delta::increase;
 use super::ends::{Links, Place, is_unlisted, shares, without_nvlink};
 use super::gemini;
-use super::peers;
 use super::reading::{Combine, Counter, Layout, Port, Reading};
 use super::speakers::{Class, Speakers};
 use hopbyte_fabric::{
@@ -293,7 +293,7 @@ impl SourceJoint {
             speeds: vec![(0.0, None); layout.counters.len()],
             ..Self::default()
         };
-        if peers::is_of_paths(layout) {
+        if apart::is_apart(layout) {
             return Ok(joint);
         }
         let mut slots: BTreeMap<(Quantity, LinkId), Slot> = BTreeMap::new();

@@ -3,7 +3,9 @@
 
 use crate::ObserveError;
 use crate::text::{Line, Text, lossy};
-use hopbyte_fabric::{Fabric, Increase, InputError, LinkId, Missing, PathCounts, Quantity, Side};
+use hopbyte_fabric::{
+    Fabric, Increase, InputError, LinkId, Missing, NodeTimes, PathCounts, Quantity, Side,
+};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -105,6 +107,7 @@ struct LinkRow {
     #[serde(default)]
     missing: BTreeMap<String, Missing>,
     path: Option<PathRow>,
+    node: Option<NodeRow>,
     summary: Option<Summary>,
 }
 
@@ -116,6 +119,14 @@ struct PathRow {
     sent_bytes: f64,
     packets: f64,
     lost: f64,
+}
+
+/// What a node counted of itself.
+#[derive(Deserialize)]
+struct NodeRow {
+    name: String,
+    processor_wait_ratio: f64,
+    window_seconds: f64,
 }
 
 #[derive(Deserialize)]
@@ -136,11 +147,18 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
             snapshot.window_seconds = summary.window_seconds.filter(|w| w.is_finite() && *w > 0.0);
             continue;
         }
+        let bad = |found, expected| {
+            let error = text.error(found, expected);
+            line.map_or(error.clone(), |line| error.at(line.number))
+        };
         if let Some(path) = &row.path {
-            path.read(fabric, &mut snapshot).map_err(|found| {
-                let error = text.error(found, "non-negative values of a path between two nodes");
-                line.map_or(error.clone(), |line| error.at(line.number))
-            })?;
+            let read = path.read(fabric, &mut snapshot);
+            read.map_err(|found| bad(found, "non-negative values of a path between two nodes"))?;
+            continue;
+        }
+        if let Some(node) = &row.node {
+            let read = node.read(fabric, &mut snapshot);
+            read.map_err(|found| bad(found, "a ratio of 0 to 1 over a window in seconds"))?;
             continue;
         }
         let Some(link) = row.link.as_ref().and_then(|name| names.get(name)) else {
@@ -190,6 +208,26 @@ impl PathRow {
             return Ok(());
         };
         into.paths.entry(ends).or_default().add(&counts);
+        Ok(())
+    }
+}
+
+impl NodeRow {
+    /// Adds it; the error says what was found.
+    fn read(&self, fabric: &Fabric, into: &mut Increase) -> Result<(), String> {
+        let (ratio, window) = (self.processor_wait_ratio, self.window_seconds);
+        if !((0.0..=1.0).contains(&ratio) && window.is_finite() && window > 0.0) {
+            return Err(format!("{ratio} over {window} s"));
+        }
+        let Some(node) = fabric.node_named(&self.name) else {
+            into.unmatched += 1;
+            return Ok(());
+        };
+        let times = NodeTimes {
+            waited_seconds: ratio * window,
+            window_seconds: window,
+        };
+        into.nodes.entry(node).or_default().add(&times);
         Ok(())
     }
 }

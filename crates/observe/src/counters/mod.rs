@@ -10,6 +10,7 @@
 //! stuck counters, gaps and stopped clocks, which never become numbers. The source of each link is selected once, for
 //! files and live sources (`speakers`).
 
+pub mod apart;
 mod aries_csv;
 mod aries_tiles;
 pub mod delta;
@@ -33,8 +34,9 @@ pub(crate) mod mads;
 pub(crate) mod names;
 mod nvlink;
 mod openmetrics;
-pub mod peers;
+pub(crate) mod peers;
 mod ports;
+pub(crate) mod processors;
 pub(crate) mod rates;
 pub mod reading;
 mod registers;

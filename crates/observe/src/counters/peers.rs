@@ -56,13 +56,13 @@ pub(crate) fn add(layout: &mut Layout, ends: &Ends) {
 }
 
 /// Whether all counters of a layout are of paths.
-pub fn is_of_paths(layout: &Layout) -> bool {
+pub(super) fn is_of_paths(layout: &Layout) -> bool {
     layout.counters.iter().all(|c| c.quantity.is_of_path()) && layout.source == SOURCE
 }
 
 /// Files what the nodes' transports counted between two readings each. Connections of which an end is no node of the fabric,
 /// such as those of a management network, are left out.
-pub fn file<'a>(
+pub(super) fn file<'a>(
     readings: impl Iterator<Item = (&'a Joint, &'a Reading, &'a Reading)>,
     into: &mut Increase,
 ) {

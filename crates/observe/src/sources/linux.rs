@@ -10,7 +10,7 @@
 use super::files::{Kept, names, once};
 use super::netlink::{self, Changes, Netlink, attribute, string, u32_at, u64_at};
 use super::places::{Clock, Places};
-use super::source::{Sample, Source, Unreadable};
+use super::source::{GLANCE, Sample, Source, Unreadable};
 use super::tree::Builder;
 use crate::ObserveError;
 use crate::counters::names as vocabulary;
@@ -200,7 +200,11 @@ impl Seen {
     /// Adds a look, `since` nanoseconds after the last one, at the queue of a link of a rate in bytes per second.
     fn look(&mut self, queue: &Queue, rate: Option<u64>, since: u64) {
         let backlog = queue.values[0];
-        self.waited_ns += if backlog > 0 { since } else { 0 };
+        self.waited_ns += if backlog > 0 && since <= LATE {
+            since
+        } else {
+            0
+        };
         let before = std::mem::replace(&mut self.last, queue.left.map(|left| [backlog, left]));
         let (Some([first, before]), Some([_, after]), Some(rate)) = (before, self.last, rate)
         else {
@@ -214,6 +218,9 @@ impl Seen {
         }
     }
 }
+
+/// Nanoseconds after the last look from which one does not tell how long a queue waited: the reader itself had no processor.
+const LATE: u64 = 4 * GLANCE.as_nanos() as u64;
 
 /// Statistics of a queueing discipline.
 struct Queue {
@@ -527,6 +534,23 @@ fn paces(message: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// A reader that comes late has seen one moment of a long time.
+    #[test]
+    fn late_looks_tell_nothing_about_waiting() {
+        let queue = Queue {
+            index: 1,
+            values: [1500, 0, 0],
+            left: None,
+            rate: None,
+            paces: false,
+        };
+        let mut seen = Seen::default();
+        for since in [GLANCE.as_nanos() as u64, LATE, LATE + 1, 10 * LATE] {
+            seen.look(&queue, None, since);
+        }
+        assert_eq!(seen.waited_ns, GLANCE.as_nanos() as u64 + LATE);
+    }
 
     proptest! {
         #[test]

@@ -15,6 +15,7 @@ mod linux;
 mod mads;
 mod netlink;
 mod places;
+mod processors;
 mod source;
 mod tcp;
 mod text;
@@ -45,6 +46,7 @@ pub fn open(places: &Places) -> Vec<Result<Source, ObserveError>> {
     if sources.iter().all(plain) {
         sources.extend(tcp::open(places).map(Ok));
     }
+    sources.extend(processors::open(places).map(Ok));
     sources
 }
 

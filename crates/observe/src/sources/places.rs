@@ -35,6 +35,8 @@ pub struct Places {
     pub files: Vec<PathBuf>,
     /// Ports of the InfiniBand fabric to query with management packets.
     pub fabric_wide: Option<Wide>,
+    /// Whether to watch only processes of the network namespace, where several nodes are emulated on one machine.
+    pub own_processes: bool,
 }
 
 impl Places {
@@ -56,6 +58,7 @@ impl Places {
             names: BTreeMap::new(),
             files: Vec::new(),
             fabric_wide: None,
+            own_processes: false,
         }
     }
 

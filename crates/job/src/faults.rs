@@ -14,6 +14,8 @@ use std::sync::Arc;
 const BEFORE: usize = 10;
 /// Seconds without an error after which a link no longer errs.
 const QUIET_SECONDS: f64 = 10.0;
+/// Share of the usual traffic of all links below which the network stands still.
+const STILL: f64 = 0.02;
 /// Faults that are kept after their end.
 const ENDED: usize = 200;
 /// Share of its rate below which a link is slower than others.
@@ -78,6 +80,8 @@ pub struct Fault {
     pub left_ratio: Option<f64>,
     /// Errors while it lasted.
     pub errors: f64,
+    /// Seconds of it in which the whole network stood still, as it does when it is quiesced to be routed anew.
+    pub still_seconds: f64,
     /// Jobs with bytes on the link before or at its beginning, the largest loss first.
     pub jobs: Vec<Loss>,
 }
@@ -89,6 +93,8 @@ pub struct Timeline {
     /// Bytes by job, and seconds, of the last ticks.
     sent: VecDeque<(f64, BTreeMap<String, f64>)>,
     last: Option<Arc<Attribution>>,
+    /// Seconds, and bytes of all links between routers, of the last ticks in which the network did not stand still.
+    carried: VecDeque<(f64, f64)>,
     /// Time up to which bytes by job are known.
     charged: Option<f64>,
     /// The last ones that ended, the newest last.
@@ -135,6 +141,10 @@ impl Timeline {
             let now = (at, agreed.get(link), bill.as_ref());
             self.look(fabric, state, link, now, &mut changes);
         }
+        let still = self.standstill(fabric, state);
+        for open in self.open.values_mut() {
+            open.fault.still_seconds += still;
+        }
         if let Some(bill) = bill {
             self.keep(bill);
         }
@@ -143,6 +153,25 @@ impl Timeline {
         let many = self.ended.len().saturating_sub(ENDED);
         self.ended.drain(..many);
         changes
+    }
+
+    /// Seconds of a tick if the network stands still in it, else 0.
+    fn standstill(&mut self, fabric: &Fabric, state: &LinkState) -> f64 {
+        let hops = fabric.link_ids().filter(|&l| fabric.is_hop(l));
+        let known: Vec<f64> = hops.filter_map(|l| state.received_bytes.get(l)).collect();
+        let Some(seconds) = state.window_seconds.filter(|_| !known.is_empty()) else {
+            return 0.0;
+        };
+        let bytes: f64 = known.iter().sum();
+        let sum = |of: fn(&(f64, f64)) -> f64| self.carried.iter().map(of).sum::<f64>();
+        let usual = seconds * sum(|c| c.1) / sum(|c| c.0);
+        if self.carried.len() >= BEFORE && bytes < STILL * usual {
+            return seconds;
+        }
+        self.carried.push_back((seconds, bytes));
+        let many = self.carried.len().saturating_sub(BEFORE);
+        self.carried.drain(..many);
+        0.0
     }
 
     /// Takes the bytes by job up to a time, of one or several states that were taken without.
@@ -301,6 +330,7 @@ impl Timeline {
             to_seconds: None,
             left_ratio,
             errors: 0.0,
+            still_seconds: 0.0,
             jobs: jobs
                 .into_iter()
                 .map(|(job, bytes_per_s_before)| Loss {
@@ -420,5 +450,33 @@ mod tests {
         let lasting = timeline.lasting();
         assert_eq!((lasting.len(), lasting[0].fault), (1, Kind::Lanes));
         assert_eq!(lasting[0].left_ratio, Some(0.5));
+    }
+
+    /// Two ticks of a fault without traffic anywhere, after ten with; the idle ones before it do not count.
+    #[test]
+    fn a_network_that_stands_still_is_told_of_its_fault() {
+        let fabric = spec::fabric("gemini:4x4x24").unwrap();
+        let link = fabric.link_ids().find(|&l| fabric.is_hop(l)).unwrap();
+        let full = f64::from(fabric.link(link).lanes_in_service);
+        let mut timeline = Timeline::default();
+        let mut take = |at: usize, lanes: f64, bytes: f64| {
+            let mut state = LinkState::unknown(&fabric);
+            state.window_seconds = Some(0.5);
+            let hops = fabric.link_ids().filter(|&l| fabric.is_hop(l));
+            hops.for_each(|l| state.received_bytes.set(l, Some(bytes)));
+            state.lanes.set(link, Some(lanes));
+            timeline.take(&fabric, &state, at as f64, None)
+        };
+        for at in 0..2 * BEFORE {
+            take(at, full, if at < BEFORE { 0.0 } else { 100.0 });
+        }
+        for (at, bytes) in [100.0, 1.0, 0.0, 90.0].into_iter().enumerate() {
+            take(2 * BEFORE + at, 0.0, bytes);
+        }
+        let ended = take(3 * BEFORE, full, 100.0);
+        assert_eq!(
+            (ended[0].change, ended[0].still_seconds),
+            (Change::Ended, 1.0)
+        );
     }
 }

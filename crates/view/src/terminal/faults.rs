@@ -22,6 +22,12 @@ pub fn fault_words(fault: &Fault) -> String {
         Kind::Errors => format!("with {:.0} errors", fault.errors),
     };
     let mut text = format!("{} {kind}", fault.link);
+    if fault.still_seconds > 0.0 {
+        text += &format!(
+            "; all links stood still for {:.0} s of it",
+            fault.still_seconds
+        );
+    }
     for loss in fault.jobs.iter().take(4) {
         let (less, rate) = (loss.less_bytes / 1e6, loss.bytes_per_s_before / 1e6);
         text += &format!(

@@ -24,7 +24,7 @@ const COUNTS: Duration = Duration::from_secs(5);
 const MOST: usize = 16_384;
 /// Share of an interval that a thread runs at least for its delay to count, or else nanoseconds that it waits each time.
 const RUNS: f64 = 0.05;
-const WAITS: u64 = 20_000_000;
+const WAITS: u64 = 8_000_000;
 /// Bytes of a status line at most.
 const LONGEST: usize = 1024;
 /// `PF_KTHREAD`; `SCHED_BATCH` and `SCHED_IDLE`.

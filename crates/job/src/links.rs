@@ -6,7 +6,7 @@ use crate::inputs::LinkReading;
 use hopbyte_fabric::units::{Seconds, count};
 use hopbyte_fabric::{Column, Fabric, Increase, LinkId, LinkState, Missing};
 use hopbyte_observe::Jobs;
-use hopbyte_observe::counters::CHANGED;
+use hopbyte_observe::counters::{ApartLine, CHANGED};
 use hopbyte_oracle::Metric;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
@@ -68,70 +68,6 @@ pub struct LinkRow {
 struct Share {
     job: String,
     share: f64,
-}
-
-/// A line about the path between two nodes, as their transports count it.
-#[derive(Serialize)]
-pub struct PathLine {
-    schema: &'static str,
-    path: PathRow,
-}
-
-#[derive(Serialize)]
-struct PathRow {
-    from: String,
-    to: String,
-    sent_bytes: f64,
-    packets: f64,
-    lost: f64,
-}
-
-impl PathLine {
-    /// The lines of all paths.
-    pub fn all<'a>(fabric: &'a Fabric, state: &'a LinkState) -> impl Iterator<Item = Self> + 'a {
-        let name = |node| fabric.node(node).name.clone();
-        state.paths.iter().map(move |(&(from, to), counts)| Self {
-            schema: SCHEMA,
-            path: PathRow {
-                from: name(from),
-                to: name(to),
-                sent_bytes: counts.sent_bytes,
-                packets: counts.packets,
-                lost: counts.lost,
-            },
-        })
-    }
-}
-
-/// A line about a node.
-#[derive(Serialize)]
-pub struct NodeLine {
-    schema: &'static str,
-    node: NodeRow,
-}
-
-#[derive(Serialize)]
-struct NodeRow {
-    name: String,
-    processor_wait_ratio: f64,
-    window_seconds: f64,
-}
-
-impl NodeLine {
-    /// The lines of all nodes that counted something of themselves.
-    pub fn all<'a>(fabric: &'a Fabric, state: &'a LinkState) -> impl Iterator<Item = Self> + 'a {
-        state.nodes.iter().filter_map(|(&node, times)| {
-            let node = NodeRow {
-                name: fabric.node(node).name.clone(),
-                processor_wait_ratio: times.waited_ratio()?,
-                window_seconds: times.window_seconds,
-            };
-            Some(Self {
-                schema: SCHEMA,
-                node,
-            })
-        })
-    }
 }
 
 /// The last line of a reading.
@@ -407,12 +343,8 @@ pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
         ))?);
         text.push('\n');
     }
-    for path in PathLine::all(fabric, &reading.state) {
-        text.push_str(&serde_json::to_string(&path)?);
-        text.push('\n');
-    }
-    for node in NodeLine::all(fabric, &reading.state) {
-        text.push_str(&serde_json::to_string(&node)?);
+    for line in ApartLine::all(fabric, &reading.state) {
+        text.push_str(&serde_json::to_string(&line)?);
         text.push('\n');
     }
     text.push_str(&serde_json::to_string(&Last::of(&reading, order.len()))?);

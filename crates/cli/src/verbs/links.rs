@@ -7,7 +7,8 @@ use clap::builder::TypedValueParser;
 use hopbyte_fabric::{Fabric, LinkId};
 use hopbyte_job::LinkReading;
 use hopbyte_job::attribution::Attribution;
-use hopbyte_job::links::{Last, LinkRow, LinksSummary, NodeLine, PathLine, worst_first};
+use hopbyte_job::links::{Last, LinkRow, LinksSummary, worst_first};
+use hopbyte_observe::counters::ApartLine;
 use hopbyte_oracle::Metric;
 use hopbyte_view::terminal::{beside_links, load_table};
 
@@ -57,11 +58,8 @@ pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
             }
             out.object(&row)?;
         }
-        for path in PathLine::all(&fabric, &reading.state) {
-            out.object(&path)?;
-        }
-        for node in NodeLine::all(&fabric, &reading.state) {
-            out.object(&node)?;
+        for line in ApartLine::all(&fabric, &reading.state) {
+            out.object(&line)?;
         }
         out.object(&Last::of(&reading, order.len()))?;
     } else {

@@ -4,9 +4,9 @@
 use crate::ObserveError;
 use crate::text::{Line, Text, lossy};
 use hopbyte_fabric::{
-    Fabric, Increase, InputError, LinkId, Missing, NodeTimes, PathCounts, Quantity, Side,
+    Fabric, Increase, InputError, LinkId, LinkState, Missing, NodeTimes, PathCounts, Quantity, Side,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// The schema of every line.
@@ -112,7 +112,7 @@ struct LinkRow {
 }
 
 /// What a transport counted between two nodes.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct PathRow {
     from: String,
     to: String,
@@ -122,11 +122,51 @@ struct PathRow {
 }
 
 /// What a node counted of itself.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct NodeRow {
     name: String,
     processor_wait_ratio: f64,
     window_seconds: f64,
+}
+
+/// A line of what is of no link.
+#[derive(Serialize)]
+pub struct ApartLine {
+    schema: &'static str,
+    #[serde(flatten)]
+    row: ApartRow,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ApartRow {
+    Path(PathRow),
+    Node(NodeRow),
+}
+
+impl ApartLine {
+    /// The lines of all paths, then of all nodes.
+    pub fn all<'a>(fabric: &'a Fabric, state: &'a LinkState) -> impl Iterator<Item = Self> + 'a {
+        let name = |node| fabric.node(node).name.clone();
+        let paths = state.paths.iter().map(move |(&(from, to), counts)| {
+            ApartRow::Path(PathRow {
+                from: name(from),
+                to: name(to),
+                sent_bytes: counts.sent_bytes,
+                packets: counts.packets,
+                lost: counts.lost,
+            })
+        });
+        let nodes = state.nodes.iter().filter_map(move |(&node, times)| {
+            Some(ApartRow::Node(NodeRow {
+                name: name(node),
+                processor_wait_ratio: times.waited_ratio()?,
+                window_seconds: times.window_seconds,
+            }))
+        });
+        let schema = SCHEMA;
+        paths.chain(nodes).map(move |row| Self { schema, row })
+    }
 }
 
 #[derive(Deserialize)]

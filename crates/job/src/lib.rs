@@ -53,7 +53,7 @@ pub mod inputs;
 mod inside;
 mod job_list;
 pub mod links;
-mod live;
+pub mod live;
 pub mod machine;
 pub mod mapping;
 pub mod memory;

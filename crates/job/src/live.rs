@@ -59,12 +59,20 @@ fn between(
 
 /// Time between two readings.
 fn interval(options: &CounterOptions) -> Result<Duration> {
-    let interval = options.interval_seconds.unwrap_or(INTERVAL);
-    if !(interval > 0.0 && interval <= LONGEST) {
+    let seconds = within_limits(options.interval_seconds.unwrap_or(INTERVAL))?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// The seconds of `--interval`.
+///
+/// # Errors
+/// They are not above 0, or longer than a day.
+pub fn within_limits(seconds: f64) -> Result<f64> {
+    if !(seconds > 0.0 && seconds <= LONGEST) {
         let expected = format!("seconds above zero, at most {LONGEST}");
-        return Err(InputError::new("--interval", interval.to_string(), expected).into());
+        return Err(InputError::new("--interval", seconds.to_string(), expected).into());
     }
-    Ok(Duration::from_secs_f64(interval))
+    Ok(seconds)
 }
 
 /// Sources of this machine, or of its whole InfiniBand fabric.

@@ -8,6 +8,7 @@ use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::Token;
 use hopbyte_fabric::{Class, Fabric, Increase, InputError, LeftOut, LinkId, LinkState};
 use hopbyte_job::inputs::LinkReading;
+use hopbyte_job::live::within_limits;
 use hopbyte_job::{Files, JobError, Machine, told};
 use hopbyte_observe::CounterOptions;
 use std::io;
@@ -19,9 +20,6 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// How far before a requested time the latest tick of a store is looked for.
 const BEFORE_NS: u64 = 60_000_000_000;
-
-/// Longest window of ticks that are added up, in seconds.
-const LONGEST: f64 = 86_400.0;
 
 /// Times in seconds are rounded.
 const HALF_MICROSECOND: f64 = 5e-7;
@@ -166,10 +164,7 @@ impl Source {
     /// The collector does not answer, no tick names a link, or the store has no two ticks in the range.
     pub fn latest(self, fabric: &Fabric, window: Option<f64>) -> Result<LinkReading> {
         let name = self.words();
-        if let Some(seconds) = window.filter(|w| !(*w > 0.0 && *w <= LONGEST)) {
-            let expected = format!("seconds above zero, at most {LONGEST}");
-            return Err(InputError::new("--interval", seconds.to_string(), expected).into());
-        }
+        let window = window.map(within_limits).transpose()?;
         let (mut stream, mut links, ends) = match self {
             Self::Collector(c) => (c.access.connect(&c.address)?, Links::default(), false),
             Self::Store(folder, range) if let Some(seconds) = window => {

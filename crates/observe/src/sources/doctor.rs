@@ -2,6 +2,7 @@
 
 use super::files::{names, once};
 use super::{Places, Source, open};
+use crate::counters::apart::is_apart;
 use hopbyte_fabric::Quantity;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -109,6 +110,10 @@ pub fn doctor(places: &Places) -> Vec<Finding> {
             Finding::new("linux", place, State::Absent)
                 .help("no interface with hardware or a virtual cable: name one with --interface")
         }),
+        (places.is_this_machine() && !seen("/proc")).then(|| {
+            let finding = Finding::new("processors", "/proc/1/schedstat", State::Absent);
+            finding.help("other users' processes are hidden (hidepid), or the kernel counts no run delay: waiting for processors is not known")
+        }),
         (places.is_this_machine() && places.fabric_wide.is_none()).then(fabric_wide),
     ]
     .into_iter()
@@ -130,7 +135,11 @@ fn readable(places: &Places, mut source: Source) -> Finding {
             let counters = reading.layout.counters.iter().zip(reading.values.iter());
             let said = counters.filter(|(_, value)| value.is_some());
             let said: BTreeSet<Quantity> = said.map(|(c, _)| plain(c.quantity)).collect();
-            (finding.says, finding.silent) = VOCABULARY.iter().partition(|q| said.contains(q));
+            if is_apart(&layout) {
+                finding.says = said.into_iter().collect();
+            } else {
+                (finding.says, finding.silent) = VOCABULARY.iter().partition(|q| said.contains(q));
+            }
         }
         Err(error) => {
             finding.state = State::Unreadable;

@@ -4,7 +4,6 @@ use crate::bounds::{MAX_ALLOCATION, MAX_SLOTS};
 use crate::error::FabricError;
 use crate::fabric::Fabric;
 use crate::ids::NodeId;
-use std::collections::HashMap;
 
 /// A slot for one task on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,13 +18,18 @@ pub struct Slot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     nodes: Vec<(NodeId, u32)>,
-    index: HashMap<NodeId, usize>,
+    /// Position by node id; [`ABSENT`] for nodes that are not in it.
+    index: Vec<u32>,
 }
+
+/// No position.
+const ABSENT: u32 = u32::MAX;
 
 impl Allocation {
     /// From (node, capacity) pairs; duplicate nodes and capacities of 0 are refused.
     pub fn new(fabric: &Fabric, nodes: Vec<(NodeId, u32)>) -> Result<Self, FabricError> {
-        let mut index = HashMap::with_capacity(nodes.len());
+        let last = nodes.iter().map(|(node, _)| node.index()).max();
+        let mut index = vec![ABSENT; last.map_or(0, |last| last + 1)];
         for (i, &(node, capacity)) in nodes.iter().enumerate() {
             let name = || fabric.node(node).name.clone();
             if capacity == 0 {
@@ -42,7 +46,7 @@ impl Allocation {
                     expected: format!("at most {MAX_SLOTS}"),
                 });
             }
-            if index.insert(node, i).is_some() {
+            if std::mem::replace(&mut index[node.index()], i as u32) != ABSENT {
                 return Err(FabricError::OutOfRange {
                     what: format!("node {} of the allocation", name()),
                     found: "it twice".into(),
@@ -68,7 +72,8 @@ impl Allocation {
 
     /// Position of a node in [`Allocation::nodes`].
     pub fn position(&self, node: NodeId) -> Option<usize> {
-        self.index.get(&node).copied()
+        let position = self.index.get(node.index()).copied();
+        position.filter(|&p| p != ABSENT).map(|p| p as usize)
     }
 
     /// Number of slots.
@@ -108,11 +113,17 @@ impl Placement {
         allocation: &Allocation,
         slots: Vec<Slot>,
     ) -> Result<Self, FabricError> {
-        let mut taken: HashMap<Slot, usize> = HashMap::with_capacity(slots.len());
+        let mut first = Vec::with_capacity(allocation.nodes.len());
+        let mut all = 0;
+        for &(_, capacity) in &allocation.nodes {
+            first.push(all);
+            all += capacity as usize;
+        }
+        // The task in every slot, counted from 1.
+        let mut taken = vec![0u32; all];
         for (task, &slot) in slots.iter().enumerate() {
-            let capacity = allocation
-                .position(slot.node)
-                .map_or(0, |i| allocation.nodes[i].1);
+            let place = allocation.position(slot.node);
+            let capacity = place.map_or(0, |i| allocation.nodes[i].1);
             let wrong = |expected: String| FabricError::OutOfRange {
                 what: format!("place of task {task}"),
                 found: format!("{} slot {}", fabric.node(slot.node).name, slot.slot),
@@ -123,8 +134,13 @@ impl Placement {
                     "a slot of the allocation ({capacity} on that node)"
                 )));
             }
-            if let Some(other) = taken.insert(slot, task) {
-                return Err(wrong(format!("a slot that task {other} does not have")));
+            let at = place.map_or(0, |i| first[i]) + slot.slot as usize;
+            match std::mem::replace(&mut taken[at], task as u32 + 1) {
+                0 => {}
+                other => {
+                    let other = other - 1;
+                    return Err(wrong(format!("a slot that task {other} does not have")));
+                }
             }
         }
         Ok(Self { slots })
@@ -136,11 +152,13 @@ impl Placement {
         allocation: &Allocation,
         nodes: impl IntoIterator<Item = NodeId>,
     ) -> Result<Self, FabricError> {
-        let mut used: HashMap<NodeId, u32> = HashMap::new();
+        // Nodes outside the allocation, which are refused, share the last count.
+        let outside = allocation.nodes.len();
+        let mut used = vec![0u32; outside + 1];
         let slots = nodes
             .into_iter()
             .map(|node| {
-                let next = used.entry(node).or_default();
+                let next = &mut used[allocation.position(node).unwrap_or(outside)];
                 *next += 1;
                 Slot {
                     node,

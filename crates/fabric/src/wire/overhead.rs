@@ -158,8 +158,13 @@ impl Overhead {
                 exchange: None,
             });
         }
+        // Most entries are like the one before.
+        let mut last = (Message::default(), self.both_ways(&Message::default()));
         let entries = exchange.iter().flat_map(|(from, message)| {
-            let (there, back) = self.both_ways(message);
+            if (message.bytes, message.messages) != (last.0.bytes, last.0.messages) {
+                last = (*message, self.both_ways(message));
+            }
+            let (there, back) = last.1;
             [(from, message.to, there, 0), (message.to, from, back, 0)]
         });
         let exchange = Exchange::new(exchange.tasks(), entries)?;

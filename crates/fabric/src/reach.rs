@@ -2,7 +2,7 @@
 
 use crate::fabric::{End, Fabric, Node};
 use crate::ids::{LinkId, NodeId, RouterId};
-use crate::routing::{DimensionOrder, Routing, Unroutable};
+use crate::routing::{DimensionOrder, MinimalPaths, Routing, Unroutable};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -65,7 +65,11 @@ const DEAD: Way = 1;
 const HOPS: Way = 2;
 
 /// End of every link in four bytes: the router, and whether the link is a hop.
-struct Ends(Vec<u32>);
+struct Ends {
+    of: Vec<u32>,
+    /// Whether all links between routers are hops: the hops of shortest paths are then their distances.
+    all_hops: bool,
+}
 
 /// A link that leads to nodes, plus one if it is a hop.
 const TO_NODES: u32 = u32::MAX - 2;
@@ -82,7 +86,9 @@ impl Ends {
                 _ => TO_NODES + hop,
             }
         };
-        Self(fabric.link_ids().map(end).collect())
+        let of: Vec<u32> = fabric.link_ids().map(end).collect();
+        let all_hops = of.iter().all(|&end| end >= TO_NODES || end & 1 == 1);
+        Self { of, all_hops }
     }
 }
 
@@ -438,6 +444,13 @@ impl Walk<'_> {
 
     /// The state of `router`; also stores it for every router on the route.
     fn follow(&self, router: RouterId, ways: &mut Ways) -> Way {
+        if let Routing::Minimal(paths) = self.routing
+            && self.ends.all_hops
+        {
+            let way = self.by_distance(paths, router);
+            ways.of[self.place(router)] = way;
+            return way;
+        }
         ways.passed.clear();
         let mut at = router;
         let mut way = loop {
@@ -451,18 +464,13 @@ impl Walk<'_> {
                     break DEAD;
                 }
             };
-            let end = self.ends.0[link.index()];
+            let end = self.ends.of[link.index()];
             if end < TO_NODES {
                 ways.passed.push((at, end & 1));
                 at = RouterId(end >> 1);
                 continue;
             }
-            let delivered = end != DOWN && link == self.fabric.node(self.to).eject;
-            let way = if delivered {
-                end - TO_NODES + HOPS
-            } else {
-                DEAD
-            };
+            let way = self.last(link);
             ways.of[self.place(at)] = way;
             break way;
         };
@@ -473,6 +481,28 @@ impl Walk<'_> {
             ways.of[self.place(at)] = way;
         }
         way
+    }
+
+    /// The state of a router whose next link leads to nodes.
+    fn last(&self, link: LinkId) -> Way {
+        let end = self.ends.of[link.index()];
+        if end != DOWN && link == self.fabric.node(self.to).eject {
+            end - TO_NODES + HOPS
+        } else {
+            DEAD
+        }
+    }
+
+    /// The state of a router by its distance.
+    fn by_distance(&self, paths: &MinimalPaths, router: RouterId) -> Way {
+        let target = self.fabric.node(self.to);
+        match (
+            paths.distance(router, target.router),
+            self.last(target.eject),
+        ) {
+            (Some(hops), way) if way >= HOPS => way + Way::from(hops),
+            _ => DEAD,
+        }
     }
 }
 

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use hopbyte_fabric::check::{Check, uniform_load};
+use hopbyte_fabric::faults::Fault;
 use hopbyte_fabric::routing::dependencies::credit_loop;
 use hopbyte_fabric::routing::{GroupPaths, MinimalPaths, Spread, up_down};
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
-    End, Fabric, FabricBuilder, Family, LinkSpec, NodeId, Reach, RouterId, Routing, declared, spec,
+    End, Fabric, FabricBuilder, Family, LinkId, LinkSpec, NodeId, Reach, RouterId, Routing,
+    declared, spec,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -97,7 +99,7 @@ proptest! {
         let cables: Vec<_> = whole.link_ids().filter(|&l| whole.is_hop(l)).collect();
         let faults: Vec<_> = cuts
             .iter()
-            .map(|&cut| hopbyte_fabric::faults::Fault::Cable(cables[cut as usize % cables.len()]))
+            .map(|&cut| Fault::Cable(cables[cut as usize % cables.len()]))
             .collect();
         let fabric = whole.with_faults(&faults);
         let routing = Routing::Tables(up_down(&fabric));
@@ -169,6 +171,31 @@ fn a_pure_fat_tree_spreads_shift_traffic_evenly() {
         .collect();
     assert_eq!(upward.len(), 32 * 4);
     assert!(upward.iter().all(|&x| x == upward[0]), "{upward:?}");
+}
+
+#[test]
+fn up_down_takes_the_shortest_way_that_never_turns_up_again() {
+    // More destinations than are searched together.
+    let machine = spec::machine("fattree:k=8,levels=3").unwrap();
+    let (fabric, shortest) = (
+        &machine.fabric,
+        Reach::of(&machine.fabric, &machine.routing),
+    );
+    let reach = Reach::of(fabric, &Routing::Tables(up_down(fabric)));
+    assert_eq!((reach.hops, reach.unroutable.len()), (shortest.hops, 0));
+    // A leaf has 124 destinations elsewhere, of which each of its four links takes as many.
+    let load = uniform_load(fabric, &Routing::Tables(up_down(fabric)));
+    let upward = |l: &LinkId| match (fabric.link(*l).from, fabric.link(*l).to) {
+        (End::Router(a), End::Router(_)) => fabric.router(a).name.starts_with("leaf"),
+        _ => false,
+    };
+    let loads: Vec<f64> = fabric
+        .link_ids()
+        .filter(upward)
+        .map(|l| load[l.index()])
+        .collect();
+    assert_eq!(loads.len(), 32 * 4);
+    assert!(loads.iter().all(|&l| l == loads[0]), "{loads:?}");
 }
 
 #[test]

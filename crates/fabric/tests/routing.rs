@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use hopbyte_fabric::faults::Fault;
 use hopbyte_fabric::routing::MinimalPaths;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, Reach, Routing, spec};
 use proptest::prelude::*;
@@ -83,6 +84,54 @@ proptest! {
         }
         let hops: f64 = shares.iter().filter(|(l, _)| fabric.is_hop(*l)).map(|s| s.1).sum();
         prop_assert!((hops - routing.hops(&fabric, from, to).unwrap() as f64).abs() < 1e-4);
+    }
+}
+
+#[test]
+fn distances_are_those_of_a_search_from_every_router() {
+    // More routers than are searched together, and cables of one direction or none.
+    let whole = spec::fabric("dragonfly:9x12:nodes=1").unwrap();
+    let cables: Vec<LinkId> = whole.link_ids().filter(|&l| whole.is_hop(l)).collect();
+    let faults: Vec<_> = cables.iter().step_by(3).map(|&l| Fault::Cable(l)).collect();
+    for fabric in [
+        whole.with_faults(&faults),
+        spec::fabric("torus:5x4x7").unwrap(),
+    ] {
+        let paths = MinimalPaths::new(&fabric);
+        for from in fabric.router_ids() {
+            let mut hops = vec![None; fabric.routers().len()];
+            hops[from.index()] = Some(0u16);
+            let mut queue = std::collections::VecDeque::from([from]);
+            while let Some(at) = queue.pop_front() {
+                for &link in fabric.links_from(at) {
+                    let link = fabric.link(link);
+                    if let (true, End::Router(to)) = (link.is_up(), link.to)
+                        && hops[to.index()].is_none()
+                    {
+                        hops[to.index()] = hops[at.index()].map(|h| h + 1);
+                        queue.push_back(to);
+                    }
+                }
+            }
+            let found: Vec<_> = fabric
+                .router_ids()
+                .map(|to| paths.distance(from, to))
+                .collect();
+            assert_eq!(found, hops);
+        }
+        // Pairs are counted by these distances, or by following every route.
+        let routing = Routing::Minimal(paths);
+        let reach = Reach::of(&fabric, &routing);
+        let mut pairs = std::collections::BTreeMap::new();
+        for (a, b) in fabric
+            .node_ids()
+            .flat_map(|a| fabric.node_ids().map(move |b| (a, b)))
+        {
+            if let (true, Ok(hops)) = (a != b, routing.hops(&fabric, a, b)) {
+                *pairs.entry(hops).or_insert(0u64) += 1;
+            }
+        }
+        assert_eq!(reach.hops, pairs);
     }
 }
 

@@ -3,12 +3,14 @@
 use super::unroutable::{Dead, Unroutable, hosts_up};
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
-use rayon::prelude::*;
-use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 /// Distance between disconnected routers.
 const FAR: u16 = u16::MAX;
+
+/// Routers to which distances are searched together, a bit of a word each.
+const TOGETHER: usize = u64::BITS as usize;
 
 /// Shortest paths between routers over links that are up. Traffic splits at every router over the links of shortest
 /// paths, in proportion to their capacity: the expectation of an adaptive minimal router without other traffic, and
@@ -16,8 +18,10 @@ const FAR: u16 = u16::MAX;
 #[derive(Clone, Debug)]
 pub struct MinimalPaths {
     routers: usize,
-    /// Hops to each destination router, destination-major.
-    distance: Vec<u16>,
+    /// Routers one hop before each, once each.
+    into: Vec<Vec<RouterId>>,
+    /// Hops to each destination router, destination-major, found when first asked for.
+    distance: OnceLock<Arc<Vec<u16>>>,
     /// Links between routers, in service or not, with their receivers: those of router r are
     /// `begins[r]..begins[r + 1]`, in the order of the router's links and by receiver.
     links: Vec<(RouterId, LinkId)>,
@@ -26,7 +30,7 @@ pub struct MinimalPaths {
 }
 
 impl MinimalPaths {
-    /// Distances between all routers: two bytes per pair, one breadth-first search per router.
+    /// Over all links. Distances between all routers take two bytes per pair, from the first question on.
     pub fn new(fabric: &Fabric) -> Self {
         Self::over(fabric, |_| true)
     }
@@ -47,22 +51,6 @@ impl MinimalPaths {
             list.sort_unstable();
             list.dedup();
         }
-        let mut distance = vec![FAR; n * n];
-        distance.par_chunks_exact_mut(n).enumerate().for_each_init(
-            VecDeque::new,
-            |queue, (to, row)| {
-                row[to] = 0;
-                queue.push_back(RouterId::of(to));
-                while let Some(at) = queue.pop_front() {
-                    for &previous in &into[at.index()] {
-                        if row[previous.index()] == FAR {
-                            row[previous.index()] = row[at.index()] + 1;
-                            queue.push_back(previous);
-                        }
-                    }
-                }
-            },
-        );
         let (links, begins) = links(fabric);
         let mut sorted = links.clone();
         for range in begins.windows(2) {
@@ -71,11 +59,20 @@ impl MinimalPaths {
         }
         Self {
             routers: n,
-            distance,
+            into,
+            distance: OnceLock::new(),
             links,
             sorted,
             begins,
         }
+    }
+
+    /// All distances. They are found on the thread that asks first: others of its pool may wait for them meanwhile.
+    fn all(&self) -> &[u16] {
+        let found = self
+            .distance
+            .get_or_init(|| Arc::new(distances(&self.into)));
+        found.as_slice()
     }
 
     /// Positions of a router's links.
@@ -100,13 +97,13 @@ impl MinimalPaths {
     /// Hops between two routers, or `None` without a path.
     #[inline]
     pub fn distance(&self, from: RouterId, to: RouterId) -> Option<u16> {
-        let d = self.distance[to.index() * self.routers + from.index()];
+        let d = self.all()[to.index() * self.routers + from.index()];
         (d != FAR).then_some(d)
     }
 
     /// Hops of all routers to one, by router; `u16::MAX` without a path.
     pub fn distances_to(&self, to: RouterId) -> &[u16] {
-        &self.distance[to.index() * self.routers..][..self.routers]
+        &self.all()[to.index() * self.routers..][..self.routers]
     }
 
     /// Links from `at` on shortest paths to `to`, with their receiving routers.
@@ -116,7 +113,7 @@ impl MinimalPaths {
         at: RouterId,
         to: RouterId,
     ) -> impl Iterator<Item = (LinkId, RouterId)> + Clone + 'a {
-        let row = &self.distance[to.index() * self.routers..][..self.routers];
+        let row = &self.all()[to.index() * self.routers..][..self.routers];
         // Never the distance of a router: `FAR` is none, and a router is not nearer to itself.
         let wanted = match row[at.index()] {
             FAR | 0 => None,
@@ -206,6 +203,52 @@ impl MinimalPaths {
         }
         true
     }
+}
+
+/// Hops from every router to each, destination-major: breadth-first searches to [`TOGETHER`] destinations at a time.
+fn distances(into: &[Vec<RouterId>]) -> Vec<u16> {
+    let n = into.len();
+    let mut distance = vec![FAR; n * n];
+    let (mut reached, mut next) = (vec![0u64; n], vec![0u64; n]);
+    for (chunk, rows) in distance.chunks_mut((n * TOGETHER).max(1)).enumerate() {
+        reached.fill(0);
+        let mut ends: Vec<(RouterId, u64)> = Vec::new();
+        for (bit, row) in rows.chunks_mut(n).enumerate() {
+            let to = chunk * TOGETHER + bit;
+            row[to] = 0;
+            reached[to] = 1 << bit;
+            ends.push((RouterId::of(to), 1 << bit));
+        }
+        for hops in 1..FAR {
+            let mut found = Vec::new();
+            for &(at, roots) in &ends {
+                for &from in &into[at.index()] {
+                    let new = roots & !reached[from.index()];
+                    if new == 0 {
+                        continue;
+                    }
+                    if next[from.index()] == 0 {
+                        found.push((from, 0));
+                    }
+                    next[from.index()] |= new;
+                }
+            }
+            if found.is_empty() {
+                break;
+            }
+            for (from, new) in &mut found {
+                *new = std::mem::take(&mut next[from.index()]);
+                reached[from.index()] |= *new;
+                let mut bits = *new;
+                while bits != 0 {
+                    rows[bits.trailing_zeros() as usize * n + from.index()] = hops;
+                    bits &= bits - 1;
+                }
+            }
+            ends = found;
+        }
+    }
+    distance
 }
 
 /// Links between routers by sender, with their receivers, and the position of each sender's first.

@@ -7,14 +7,14 @@ use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// Unreached.
-const FAR: u32 = u32::MAX;
-
 /// Tops that are compared at most to find the one that most routers with nodes can climb to.
 const MOST_TOPS: usize = 64;
 
-/// Destinations whose distances are held at a time: four bytes a router each.
+/// Destinations whose routes are found at a time.
 const DESTINATIONS: usize = 256;
+
+/// Routers to which routes are searched together, a bit of a word each.
+const TOGETHER: usize = u64::BITS as usize;
 
 /// Shortest routes without an up link after a down link, which cannot deadlock (Autonet; the idea of OpenSM's updn
 /// engine). Up is towards the routers farthest from any node; equal heights are ordered by id. Where that leaves a pair
@@ -43,20 +43,21 @@ pub fn up_down(fabric: &Fabric) -> ForwardingTables {
         let of: Vec<u32> = roots.clone();
         roots.sort_unstable();
         roots.dedup();
-        let distances: Vec<Vec<Far>> = roots
-            .par_iter()
-            .map(|&root| graph.distances(root, &rank))
-            .collect();
-        let to: Vec<&Vec<Far>> = of
+        let together = roots.par_chunks(TOGETHER);
+        let ways: Vec<Ways> = together.map(|roots| graph.ways(roots, &rank)).collect();
+        let to: Vec<usize> = of
             .iter()
-            .map(|root| &distances[roots.partition_point(|r| r < root)])
+            .map(|root| roots.partition_point(|r| r < root))
             .collect();
         // Each router chooses among its own links only.
         let next: Vec<Vec<Option<u16>>> = used
             .par_iter_mut()
             .enumerate()
             .map(|(at, used)| {
-                let best = |far: &&Vec<Far>| graph.best(at as u32, far, &rank, used);
+                let best = |&to: &usize| {
+                    let ways = &ways[to / TOGETHER];
+                    graph.best(at, (ways, to % TOGETHER), used)
+                };
                 to.iter().map(best).collect()
             })
             .collect();
@@ -83,37 +84,23 @@ fn ranks(heights: &[i64]) -> Vec<u32> {
     rank
 }
 
-/// Hops to a destination, and whether the route only goes down.
-#[derive(Clone, Copy)]
-struct Far(u32);
-
-impl Far {
-    const NONE: Self = Self(FAR);
-
-    fn new(hops: u32, down: bool) -> Self {
-        Self(hops << 1 | u32::from(down))
-    }
-
-    fn is_none(self) -> bool {
-        self.0 == FAR
-    }
-
-    fn hops(self) -> u32 {
-        self.0 >> 1
-    }
-
-    fn is_down(self) -> bool {
-        self.0 & 1 == 1
-    }
+/// Routes to some routers, each a bit.
+struct Ways {
+    /// By router: those that it reaches.
+    reached: Vec<u64>,
+    /// By link, in the order of [`Graph::first`]: those to which a route begins there.
+    over: Vec<u64>,
 }
 
 /// The links in service between routers.
 struct Graph<'a> {
     fabric: &'a Fabric,
-    /// By router: senders of its incoming links, once each.
-    into: Vec<Vec<u32>>,
+    /// By router: senders of its incoming links, and the numbers of the links.
+    into: Vec<Vec<(u32, u32)>>,
     /// By router: positions of its links in its list, and their receivers.
     out: Vec<Vec<(u16, u32)>>,
+    /// By router: number of the first of these links.
+    first: Vec<u32>,
     /// By router: neighbours that are joined in both directions.
     both_ways: Vec<Vec<u32>>,
 }
@@ -121,30 +108,36 @@ struct Graph<'a> {
 impl<'a> Graph<'a> {
     fn new(fabric: &'a Fabric) -> Self {
         let routers = fabric.routers().len();
-        let mut into: Vec<Vec<u32>> = vec![Vec::new(); routers];
+        let mut into: Vec<Vec<(u32, u32)>> = vec![Vec::new(); routers];
         let mut out: Vec<Vec<(u16, u32)>> = vec![Vec::new(); routers];
+        let mut first = Vec::with_capacity(routers);
+        let mut links = 0;
         for at in fabric.router_ids() {
+            first.push(links);
             for (position, &link) in (0..u16::MAX).zip(fabric.links_from(at)) {
                 let link = fabric.link(link);
                 if let End::Router(next) = link.to
                     && link.is_up()
                 {
-                    into[next.index()].push(at.0);
+                    into[next.index()].push((at.0, links));
                     out[at.index()].push((position, next.0));
+                    links += 1;
                 }
             }
         }
-        into.iter_mut().for_each(Vec::dedup);
         let sends = |at: usize, to: u32| out[at].iter().any(|&(_, next)| next == to);
-        let mutual = |(at, from): (usize, &Vec<u32>)| {
-            let both = from.iter().copied().filter(|&other| sends(at, other));
-            both.collect()
+        let mutual = |(at, from): (usize, &Vec<(u32, u32)>)| {
+            let mut both: Vec<u32> = from.iter().map(|l| l.0).collect();
+            both.dedup();
+            both.retain(|&other| sends(at, other));
+            both
         };
         let both_ways = into.iter().enumerate().map(mutual).collect();
         Self {
             fabric,
             into,
             out,
+            first,
             both_ways,
         }
     }
@@ -204,9 +197,10 @@ impl<'a> Graph<'a> {
             let below = self.below_best_top(part, rank);
             let is_below_one_top = ends().all(|r| below.get(r as usize) == Some(&true));
             is_below_one_top
-                || ends().all(|to| {
-                    let far = self.distances(to, rank);
-                    ends().all(|r| !far[r as usize].is_none())
+                || ends().collect::<Vec<u32>>().chunks(TOGETHER).all(|to| {
+                    let reached = self.ways(to, rank).reached;
+                    let all = u64::MAX >> (TOGETHER - to.len());
+                    ends().all(|r| reached[r as usize] == all)
                 })
         })
     }
@@ -286,72 +280,74 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Position of the next link of a router on its route, given all routers' distances; `used` counts it.
-    fn best(&self, at: u32, far: &[Far], rank: &[u32], used: &mut [u32]) -> Option<u16> {
-        let here = far[at as usize];
-        if here.is_none() || here.hops() == 0 {
-            return None;
-        }
-        let mut best: Option<usize> = None;
-        for (i, &(_, next)) in self.out[at as usize].iter().enumerate() {
-            let there = far[next as usize];
-            if there.is_none() || there.hops() + 1 != here.hops() {
-                continue;
-            }
-            // A router with an all-down route must use it: its neighbours rely on it.
-            let goes_down = rank[next as usize] < rank[at as usize];
-            let fits = (!goes_down || there.is_down()) && (!here.is_down() || goes_down);
-            if fits && best.is_none_or(|best| used[i] < used[best]) {
-                best = Some(i);
-            }
-        }
-        let best = best?;
+    /// Position of the next link of a router on its route to the router of a bit; `used` counts it.
+    fn best(&self, at: usize, (ways, bit): (&Ways, usize), used: &mut [u32]) -> Option<u16> {
+        let over = &ways.over[self.first[at] as usize..][..self.out[at].len()];
+        let fits = |i: &usize| over[*i] >> bit & 1 == 1;
+        // The first of equals.
+        let best = (0..over.len()).filter(fits).min_by_key(|&i| used[i])?;
         used[best] += 1;
-        Some(self.out[at as usize][best].0)
+        Some(self.out[at][best].0)
     }
 
-    /// Length of each router's route to `root`, and whether it is all-down. A router with an all-down route takes the
-    /// shortest of these; others go up first.
-    fn distances(&self, root: u32, rank: &[u32]) -> Vec<Far> {
-        let mut far = vec![Far::NONE; rank.len()];
-        far[root as usize] = Far::new(0, true);
-        // All-down: backwards from the root to ever higher routers.
-        let mut down = vec![root];
-        let mut next = 0;
-        while next < down.len() {
-            let at = down[next] as usize;
-            next += 1;
-            for &previous in &self.into[at] {
-                if rank[previous as usize] > rank[at] && far[previous as usize].is_none() {
-                    far[previous as usize] = Far::new(far[at].hops() + 1, true);
-                    down.push(previous);
-                }
-            }
+    /// The shortest routes of all routers to each of at most [`TOGETHER`]. A router with an all-down route takes the
+    /// shortest of these, on which its neighbours rely; others go up first.
+    fn ways(&self, roots: &[u32], rank: &[u32]) -> Ways {
+        let mut ways = Ways {
+            reached: vec![0; rank.len()],
+            over: vec![0; self.out.iter().map(Vec::len).sum()],
+        };
+        let mut next = vec![0u64; rank.len()];
+        for (bit, &root) in roots.iter().enumerate() {
+            ways.reached[root as usize] |= 1 << bit;
         }
-        // Up first: from every router reached to lower ones. Both lists are in order of distance, and so is their merge.
-        let mut up: Vec<u32> = Vec::new();
-        let (mut i, mut j) = (0, 0);
-        let hops =
-            |list: &[u32], i: usize, far: &[Far]| list.get(i).map(|&r| far[r as usize].hops());
+        let begin = roots.iter().enumerate().map(|(bit, &r)| (r, 1 << bit));
+        // All-down: backwards from the roots to ever higher routers, by hops.
+        let mut down: Vec<Vec<(u32, u64)>> = vec![begin.collect()];
         loop {
-            let at = match (hops(&down, i, &far), hops(&up, j, &far)) {
-                (None, None) => break,
-                (Some(a), b) if b.is_none_or(|b| a <= b) => {
-                    i += 1;
-                    down[i - 1] as usize
-                }
-                _ => {
-                    j += 1;
-                    up[j - 1] as usize
-                }
-            };
-            for &previous in &self.into[at] {
-                if rank[previous as usize] < rank[at] && far[previous as usize].is_none() {
-                    far[previous as usize] = Far::new(far[at].hops() + 1, false);
-                    up.push(previous);
+            let ends = down[down.len() - 1].iter();
+            let found = self.step(ends, |from, at| from > at, rank, (&mut ways, &mut next));
+            if found.is_empty() {
+                break;
+            }
+            down.push(found);
+        }
+        // Up first: from every router reached to lower ones.
+        let (mut hops, mut up) = (0, Vec::new());
+        while hops < down.len() || !up.is_empty() {
+            let ends = down.get(hops).into_iter().flatten().chain(&up);
+            up = self.step(ends, |from, at| from < at, rank, (&mut ways, &mut next));
+            hops += 1;
+        }
+        ways
+    }
+
+    /// One hop back from routers, to those that have not reached the same roots; `fits` compares ranks. `next` is zero
+    /// before and after.
+    fn step<'b>(
+        &self,
+        ends: impl Iterator<Item = &'b (u32, u64)>,
+        fits: impl Fn(u32, u32) -> bool,
+        rank: &[u32],
+        (ways, next): (&mut Ways, &mut [u64]),
+    ) -> Vec<(u32, u64)> {
+        let mut found = Vec::new();
+        for &(at, roots) in ends {
+            for &(from, link) in &self.into[at as usize] {
+                let new = roots & !ways.reached[from as usize];
+                if new != 0 && fits(rank[from as usize], rank[at as usize]) {
+                    ways.over[link as usize] |= new;
+                    if next[from as usize] == 0 {
+                        found.push((from, 0));
+                    }
+                    next[from as usize] |= new;
                 }
             }
         }
-        far
+        for (from, new) in &mut found {
+            *new = std::mem::take(&mut next[*from as usize]);
+            ways.reached[*from as usize] |= *new;
+        }
+        found
     }
 }

@@ -174,6 +174,50 @@ fn a_pure_fat_tree_spreads_shift_traffic_evenly() {
 }
 
 #[test]
+fn groups_without_a_cable_are_joined_through_a_third() {
+    for spread in [Spread::Minimal, Spread::Valiant, Spread::Adaptive(0.5)] {
+        let whole = spec::fabric("dragonfly:4x4:nodes=2").unwrap();
+        let group = |fabric: &Fabric, end| match end {
+            End::Router(r) => Some(fabric.coord(r).unwrap()[0]),
+            _ => None,
+        };
+        let ends = |fabric: &Fabric, l| {
+            [fabric.link(l).from, fabric.link(l).to].map(|end| group(fabric, end))
+        };
+        let cut: Vec<Fault> = whole
+            .link_ids()
+            .filter(|&l| ends(&whole, l) == [Some(0), Some(1)])
+            .map(Fault::Cable)
+            .collect();
+        assert!(!cut.is_empty());
+        let fabric = whole.with_faults(&cut);
+        let routing = Routing::Groups(GroupPaths::new(&fabric, spread).unwrap());
+        let reach = Reach::of(&fabric, &routing);
+        assert_eq!(
+            reach.unroutable_pairs(),
+            0,
+            "{spread:?}: {:?}",
+            reach.unroutable.first()
+        );
+        let on = |g: u32| {
+            let first = |&n: &NodeId| group(&fabric, End::Router(fabric.node(n).router)) == Some(g);
+            fabric.node_ids().find(first).unwrap()
+        };
+        for (from, to) in [(on(0), on(1)), (on(1), on(0))] {
+            assert_conserved(&fabric, &routing, from, to);
+            let mut shares = Vec::new();
+            routing.shares(&fabric, from, to, &mut shares).unwrap();
+            let between = |l| matches!(ends(&fabric, l), [Some(a), Some(b)] if a != b);
+            let global: f64 = shares.iter().filter(|s| between(s.0)).map(|s| s.1).sum();
+            assert!((global - 2.0).abs() < 1e-12, "{global}");
+            let mut route = Vec::new();
+            routing.route(&fabric, from, to, &mut route).unwrap();
+            assert_eq!(route.iter().filter(|&&l| between(l)).count(), 2);
+        }
+    }
+}
+
+#[test]
 fn up_down_takes_the_shortest_way_that_never_turns_up_again() {
     // More destinations than are searched together.
     let machine = spec::machine("fattree:k=8,levels=3").unwrap();

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
     /// One global link: local, global, local. All links between the two groups share the traffic in
-    /// proportion to their capacity, local legs take shortest paths.
+    /// proportion to their capacity, local legs take shortest paths. Routers without such a path between their groups
+    /// take those through a third group, as Aries and Slingshot do when the links between two groups have failed.
     Minimal,
     /// Through a random other group (Valiant): uniform choice of intermediate group, minimal in both halves.
     Valiant,
@@ -108,26 +109,50 @@ impl GroupPaths {
     }
 
     /// The next link of a shortest minimal route, lowest ids first: to the destination within a group, otherwise over
-    /// the global link that gives the fewest total hops.
+    /// the global link that gives the fewest total hops, or over two where groups are not joined.
     pub fn next(&self, fabric: &Fabric, at: RouterId, to: RouterId) -> Option<LinkId> {
         let (here, there) = (self.group[at.index()], self.group[to.index()]);
         if here == there {
             return self.local.next(fabric, at, to);
         }
-        let (_, gate) = self
-            .gateways
-            .get(&(here, there))?
-            .iter()
-            .filter_map(|&gate| {
-                let (exit, entry) = ends(fabric, gate)?;
-                let hops = self.local.distance(at, exit)? + self.local.distance(entry, to)?;
-                Some((hops, gate))
-            })
-            .min()?;
+        let (_, gate) = match self.gate(fabric, (here, there), at, to) {
+            Some(direct) => direct,
+            None => self.detour(fabric, at, to)?,
+        };
         match ends(fabric, gate) {
             Some((exit, _)) if exit != at => self.local.next(fabric, at, exit),
             _ => Some(gate),
         }
+    }
+
+    /// The link between two groups with the fewest hops from a router of the first to one of the second, and these.
+    fn gate(
+        &self,
+        fabric: &Fabric,
+        groups: (u32, u32),
+        at: RouterId,
+        to: RouterId,
+    ) -> Option<(u16, LinkId)> {
+        let hops = |&gate: &LinkId| {
+            let (exit, entry) = ends(fabric, gate)?;
+            let hops = self.local.distance(at, exit)? + 1 + self.local.distance(entry, to)?;
+            Some((hops, gate))
+        };
+        self.gateways.get(&groups)?.iter().filter_map(hops).min()
+    }
+
+    /// The same into a third group, from which a link leads to the second.
+    fn detour(&self, fabric: &Fabric, at: RouterId, to: RouterId) -> Option<(u16, LinkId)> {
+        let (here, there) = (self.group(at), self.group(to));
+        let through = self.groups.iter().filter(|&&g| g != here && g != there);
+        let gates = through.filter_map(|&g| Some((g, self.gateways.get(&(here, g))?)));
+        let hops = |(g, gate): (u32, LinkId)| {
+            let (exit, middle) = ends(fabric, gate)?;
+            let rest = self.gate(fabric, (g, there), middle, to)?.0;
+            Some((self.local.distance(at, exit)? + 1 + rest, gate))
+        };
+        let each = gates.flat_map(|(g, gates)| gates.iter().map(move |&gate| (g, gate)));
+        each.filter_map(hops).min()
     }
 
     /// See [`super::Routing::shares`]; links of several paths appear once, in id order.
@@ -152,10 +177,15 @@ impl GroupPaths {
         };
         // Without a usable intermediate group, all traffic is minimal, and vice versa.
         let mut detour = Vec::new();
-        let detoured = share < 1.0 && self.valiant(fabric, a, b, 1.0 - share, &mut detour);
+        let mut detoured = share < 1.0 && self.valiant(fabric, a, b, 1.0 - share, &mut detour);
         let minimal_share = if detoured { share } else { 1.0 };
         let direct = minimal_share > 0.0 && self.minimal(fabric, a, b, minimal_share, &mut all);
         if minimal_share > 0.0 && !direct {
+            detour.clear();
+            let apart = self.group(a) != self.group(b);
+            detoured = apart && self.valiant(fabric, a, b, 1.0, &mut detour);
+        }
+        if !direct && !detoured {
             return Err(Unroutable {
                 from,
                 to,

@@ -112,7 +112,14 @@ impl Routing {
                 .map(Self::DimensionOrder),
             ("shortest", "") => Some(Self::Minimal(MinimalPaths::new(fabric))),
             ("updown", "") => Some(Self::Tables(up_down(fabric))),
+            // Coordinates of a grid are no groups.
             _ => spread
+                .filter(|_| {
+                    !matches!(
+                        fabric.family(),
+                        Family::Gemini | Family::Torus | Family::Mesh
+                    )
+                })
                 .and_then(|s| GroupPaths::new(fabric, s))
                 .map(Self::Groups),
         };

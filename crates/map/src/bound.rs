@@ -287,8 +287,11 @@ fn joined(d: f64, most: usize) -> impl Fn(usize) -> f64 {
 }
 
 /// Time of the traffic between parts of the machine on the links that join them.
-fn between_parts(problem: &Problem<'_>, flows: &Graph, spectrum: Option<&Spectrum>) -> f64 {
-    let cells = Cells::of(problem, flows);
+fn between_parts(
+    problem: &Problem<'_>,
+    flows: &Graph,
+    (spectrum, cells): (Option<&Spectrum>, Option<&Cells>),
+) -> f64 {
     let mut scratch = Vec::new();
     let mut worst = 0.0f64;
     let splits = splits(problem);
@@ -301,7 +304,7 @@ fn between_parts(problem: &Problem<'_>, flows: &Graph, spectrum: Option<&Spectru
         if let Some(spectrum) = spectrum {
             bytes = bytes.max(spectrum.cut(&split.rooms, flows.units()));
         }
-        if let Some(cells) = &cells {
+        if let Some(cells) = cells {
             bytes = bytes.max(cells.cut(&split.rooms));
         }
         worst = worst.max(bytes / split.capacity);
@@ -413,11 +416,17 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
             *router = router.max(spectrum.cut(&offer.router_rooms, requests.units()));
         }
     }
-    for (graph, node, router) in [
-        (requests, &mut off_node, &mut off_router),
-        (flows, &mut flow_off_node, &mut flow_off_router),
+    let cells_of_requests = Cells::of(problem, requests);
+    let cells_on_wire = (!std::ptr::eq(requests, flows)).then(|| Cells::of(problem, flows));
+    let cells_of_flows = cells_on_wire
+        .as_ref()
+        .unwrap_or(&cells_of_requests)
+        .as_ref();
+    for (cells, node, router) in [
+        (cells_of_requests.as_ref(), &mut off_node, &mut off_router),
+        (cells_of_flows, &mut flow_off_node, &mut flow_off_router),
     ] {
-        if let Some(cells) = Cells::of(problem, graph) {
+        if let Some(cells) = cells {
             *node = node.max(cells.cut(&offer.node_rooms));
             *router = router.max(cells.cut(&offer.router_rooms));
         }
@@ -455,7 +464,7 @@ pub(crate) fn bound(problem: &Problem<'_>, requests: &Graph, flows: &Graph) -> B
     let links = network_hops(problem, flows).max(flow_off_router);
     bound.worst_network_link_seconds = (bound.worst_network_link_seconds)
         .max(ratio(links, offer.network))
-        .max(between_parts(problem, flows, of_flows));
+        .max(between_parts(problem, flows, (of_flows, cells_of_flows)));
     bound.worst_network_link_seconds = bound
         .worst_network_link_seconds
         .max(ratio(flow_off_router, offer.all_routers));

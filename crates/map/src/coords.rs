@@ -59,6 +59,11 @@ pub(crate) fn task_grid(exchange: &Exchange) -> Option<Vec<u32>> {
     chains.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)).then(a.len().cmp(&b.len())));
     let mut best: Option<(f64, Vec<u32>)> = None;
     for chain in chains.iter().take(GRIDS) {
+        // No more bytes than those of the offsets are local.
+        let most = bytes(chain) / total;
+        if most < LOCAL || best.as_ref().is_some_and(|b| most <= b.0 + 1e-9) {
+            break;
+        }
         let ends = chain.iter().skip(1).chain([&tasks]);
         let sizes = chain.iter().zip(ends).map(|(a, b)| (b / a) as u32);
         let mut dims: Vec<u32> = sizes.collect();

@@ -2,6 +2,7 @@
 
 use crate::problem::{MapError, Objective, Problem};
 use crate::schedule::Stop;
+use crate::straight::Straight;
 use hopbyte_fabric::{End, Exchange, LinkId, Placement, Unroutable};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -168,30 +169,43 @@ struct Routed {
     hop_bytes: f64,
     off_node_bytes: f64,
     dead: Vec<Unroutable>,
+    /// Sums of straight legs, not yet in `link_bytes`.
+    legs: Vec<f64>,
 }
 
 impl Routed {
     /// All flows; `None` if it was stopped. Outside a pool of threads none is started.
     fn of_all(problem: &Problem<'_>, flows: &[Flow], stop: Stop) -> Option<Self> {
         if flows.len() < MANY {
-            return Self::of(problem, flows, stop);
+            return Self::of(problem, flows, None, stop);
         }
+        let straight = Straight::new(problem, flows.len());
         let portion = flows.len().div_ceil(PORTIONS);
-        let of = |part| Self::of(problem, part, stop);
+        let of = |part| Self::of(problem, part, straight.as_ref(), stop);
         let parts: Option<Vec<Self>> = match rayon::current_thread_index() {
             Some(_) => flows.par_chunks(portion).map(of).collect(),
             None => flows.chunks(portion).map(of).collect(),
         };
-        parts?.into_iter().reduce(Self::and)
+        let mut all = parts?.into_iter().reduce(Self::and)?;
+        if let Some(straight) = straight {
+            straight.follow(&all.legs, &mut all.link_bytes);
+        }
+        Some(all)
     }
 
-    fn of(problem: &Problem<'_>, flows: &[Flow], stop: Stop) -> Option<Self> {
+    fn of(
+        problem: &Problem<'_>,
+        flows: &[Flow],
+        straight: Option<&Straight>,
+        stop: Stop,
+    ) -> Option<Self> {
         let mut routed = Self {
             link_bytes: vec![0.0; problem.fabric.links().len()],
             sent: vec![0.0; problem.allocation.nodes().len()],
             hop_bytes: 0.0,
             off_node_bytes: 0.0,
             dead: Vec::new(),
+            legs: straight.map_or_else(Vec::new, Straight::none),
         };
         let mut shares = Vec::new();
         for (number, flow) in flows.iter().enumerate() {
@@ -202,6 +216,10 @@ impl Routed {
             if !problem.is_inside(from, to) {
                 routed.sent[flow.from as usize] += flow.bytes;
                 routed.off_node_bytes += flow.bytes;
+            }
+            if let Some(straight) = straight {
+                routed.add_straight(problem, straight, flow);
+                continue;
             }
             shares.clear();
             match problem
@@ -222,6 +240,19 @@ impl Routed {
         Some(routed)
     }
 
+    /// Adds a flow in straight legs.
+    fn add_straight(&mut self, problem: &Problem<'_>, straight: &Straight, flow: &Flow) {
+        let hops = straight.add((flow.from, flow.to), flow.load, &mut self.legs);
+        self.hop_bytes += flow.bytes * f64::from(hops);
+        let node = |place| problem.fabric.node(problem.node_at(place));
+        for link in [node(flow.from).inject, node(flow.to).eject] {
+            self.link_bytes[link.index()] += flow.load;
+            if problem.fabric.is_hop(link) {
+                self.hop_bytes += flow.bytes;
+            }
+        }
+    }
+
     /// The sums of two parts.
     fn and(mut self, other: Self) -> Self {
         let add = |sums: &mut [f64], more: &[f64]| {
@@ -231,6 +262,7 @@ impl Routed {
         };
         add(&mut self.link_bytes, &other.link_bytes);
         add(&mut self.sent, &other.sent);
+        add(&mut self.legs, &other.legs);
         self.hop_bytes += other.hop_bytes;
         self.off_node_bytes += other.off_node_bytes;
         self.dead.extend(other.dead);

@@ -68,6 +68,7 @@ mod search;
 mod sharing;
 mod spectral;
 mod starts;
+mod straight;
 mod together;
 mod turns;
 mod weights;

@@ -167,6 +167,9 @@ impl Run<'_> {
     /// Keeps a placement if it is the best; whether it is.
     fn keep(&self, found: &mut Found, place_of: &[u32]) -> Result<bool, MapError> {
         let objective = &self.problem.objective;
+        if self.is_best(found, place_of) {
+            return Ok(false);
+        }
         let Some((placement, cost)) = self.placed(place_of)? else {
             return Ok(false);
         };
@@ -180,6 +183,20 @@ impl Run<'_> {
         Ok(better)
     }
 
+    /// Whether every task is on its node of the best placement so far.
+    fn is_best(&self, found: &Found, place_of: &[u32]) -> bool {
+        let best = self.best(found).slots().iter().map(|s| s.node);
+        best.eq(place_of.iter().map(|&p| self.problem.node_at(p)))
+    }
+
+    /// The best placement so far.
+    fn best<'a>(&'a self, found: &'a Found) -> &'a Placement {
+        found
+            .best
+            .as_ref()
+            .map_or(&self.candidates[self.best].1, |b| &b.0)
+    }
+
     /// The best cost so far.
     fn cost<'a>(&'a self, found: &'a Found) -> &'a Evaluation {
         found
@@ -190,11 +207,8 @@ impl Run<'_> {
 
     /// The place of every task in the best placement so far.
     fn places(&self, found: &Found, place: &[u32]) -> Vec<u32> {
-        let best = found
-            .best
-            .as_ref()
-            .map_or(&self.candidates[self.best].1, |b| &b.0);
-        best.slots().iter().map(|s| place[s.node.index()]).collect()
+        let best = self.best(found).slots().iter();
+        best.map(|s| place[s.node.index()]).collect()
     }
 
     /// Runs until the budget is used up, the best placement is proven, or nothing is found any more.

@@ -100,6 +100,9 @@ pub(super) fn place(
     let hint = match (others, at) {
         (0, _) => "do the jobs belong to this fabric?",
         (_, None) => "--jobs-at TIME selects the jobs of a past time, in Unix seconds",
+        (_, Some(_)) if listed.iter().all(|job| job.start.is_none()) => {
+            "the list has no times in Unix seconds: squeue --json, sacct --json, flux jobs --json and a CSV with start have"
+        }
         (_, Some(_)) => "is the time in Unix seconds, within the list?",
     };
     Err(error.hint(hint).into())

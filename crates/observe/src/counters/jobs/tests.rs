@@ -56,6 +56,20 @@ fn bad_jobs_are_named() {
     }
 }
 
+#[test]
+fn lists_without_times_say_so() {
+    let fabric = spec::fabric("torus:2x2").unwrap();
+    let at = |content: &str| {
+        let text = Text::from_bytes("jobs", content.as_bytes(), Limits::TEXT).unwrap();
+        jobs(&text, &fabric, Some(150.0)).unwrap_err().to_string()
+    };
+    // PBS prints local times without their zone.
+    let without = "Job Id: 7\n    job_state = R\n    exec_host = n0-0/0\n    stime = Fri Nov 27 10:00:00 2026\n";
+    assert!(at(without).contains("has no times"), "{}", at(without));
+    let other = "job,node,start,end\n7,n0-0,10,20\n";
+    assert!(at(other).contains("within the list"), "{}", at(other));
+}
+
 /// The same jobs in the form of every batch system.
 #[test]
 fn every_batch_system_lists_the_same_jobs() {

@@ -45,6 +45,7 @@ pub mod node;
 pub mod packed;
 pub mod renewed;
 mod resolve;
+pub mod restart;
 pub mod server;
 pub mod shape;
 pub mod store;

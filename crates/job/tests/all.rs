@@ -4,4 +4,5 @@
 
 mod collectives;
 mod probe;
+mod run_panic;
 mod run_time;

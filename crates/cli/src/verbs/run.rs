@@ -3,7 +3,7 @@
 use crate::args::{FabricOptions, JobCommand};
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
-use hopbyte_job::run::prepare;
+use hopbyte_job::run::{launch_on_panic, prepare};
 use std::time::Duration;
 
 /// The job, and the machine that it runs on.
@@ -31,6 +31,9 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     if !(args.deadline > 0.0 && args.deadline <= 3600.0) {
         let found = args.deadline;
         bail!("--deadline: found {found}, expected seconds above 0, at most 3600");
+    }
+    if !args.dry_run {
+        launch_on_panic(&args.job.command, |reason| eprintln!("hopbyte: {reason}"));
     }
     let machine = args
         .fabric

@@ -234,6 +234,7 @@ impl Server {
 
     /// Runs until `told` returns false.
     pub fn run(&mut self, mut told: impl FnMut(Told<'_>) -> bool) -> io::Result<()> {
+        crate::restart::if_aborting();
         let mut events: Vec<Event> = Vec::with_capacity(4096);
         let mut batch = Batch::default();
         loop {

@@ -106,6 +106,18 @@ impl Launch {
     }
 }
 
+/// From now on a panic of any thread tells `say` why, and launches the command unchanged: a program that is built to abort
+/// on panics, as the static one is, has no later moment for it.
+pub fn launch_on_panic(words: &[OsString], say: impl Fn(&str) + Send + Sync + 'static) {
+    let words = words.to_vec();
+    std::panic::set_hook(Box::new(move |panic| {
+        let reason = panic.to_string().replace('\n', " ");
+        say(&format!("command unchanged: internal error: {reason}"));
+        let error = Launch::unchanged(&words, Vec::new()).replace();
+        say(&format!("{}: {error}", words[0].display()));
+    }));
+}
+
 /// Prepares a command within `deadline`; the user's own command if that fails or takes longer. `words` is not empty.
 pub fn prepare(words: &[OsString], machine: Option<MachineSource>, deadline: Duration) -> Launch {
     let until = Instant::now() + deadline;

@@ -239,6 +239,7 @@ impl Server {
     /// # Errors
     /// The operating system gives no event queue.
     pub fn run(self, answer: &Handler<'_>) -> io::Result<()> {
+        hopbyte_collect::restart::if_aborting();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()

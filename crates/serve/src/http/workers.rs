@@ -70,6 +70,7 @@ impl Workers {
             if reply.is_closed() {
                 continue;
             }
+            // A program that aborts on panics starts again instead.
             let answered = catch_unwind(AssertUnwindSafe(|| answer(&request)));
             let answered = answered
                 .unwrap_or_else(|_| Ok(Answer::words(500, "the answer failed; see the log")));

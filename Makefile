@@ -232,14 +232,12 @@ wheel: sbom $(VENV)/bin/python
 dist:
 	scripts/dist.sh $(DIST)
 
-# For any Linux of this processor; musl's allocator makes threaded searches slower. Packed relocations take a few
-# kilobytes.
+# For any Linux of this processor; musl's allocator makes threaded searches slower.
 STATIC ?= $(shell uname -m)-unknown-linux-musl
-PACKED := target.$(STATIC).rustflags=["-C", "link-arg=-Wl,-z,pack-relative-relocs"]
 static:
 	scripts/need.sh musl-gcc=musl-tools
 	! command -v rustup >/dev/null || rustup target add $(STATIC)
-	$(CARGO) build --locked --profile dist --target $(STATIC) --config '$(PACKED)' -p hopbyte-cli -p hopbyte-collect --bins
+	$(CARGO) build --locked --profile dist --target $(STATIC) --config packaging/static.toml -p hopbyte-cli -p hopbyte-collect --bins
 	install -D -m 755 -t $(DIST)/static $(BUILDS)/$(STATIC)/dist/hopbyte $(BUILDS)/$(STATIC)/dist/hopbyte-agent
 
 # Bill of materials (CycloneDX) and the licences of all crates.

@@ -225,7 +225,7 @@ def test_the_static_program_needs_no_other_file(tmp_path: Path) -> None:
         pytest.skip("needs root for chroot")
     path = {"PATH": os.environ["PATH"]}
     program = shutil.copy(only("static/hopbyte"), tmp_path)
-    assert Path(program).stat().st_size < 19e6
+    assert Path(program).stat().st_size < 16e6
 
     def run(*words: str, most: int = 0) -> str:
         command = ["chroot", tmp_path, "/hopbyte", *words]

@@ -109,9 +109,10 @@ def test_every_origin_of_a_setting(user: User) -> None:
     (["probe", "plan"], ["mesh:2x2"]),
 ])  # fmt: skip
 def test_the_configured_machine_is_the_first_argument(user: User, words: list[str], named: list[str] | None) -> None:
-    """One that is named replaces it; without either, the argument is missing."""
+    """One that is named replaces it; without either, the argument is missing. Help shows it as optional."""
     verb = words[:2]
-    assert b"<FABRIC>" in user.types(*words, code=2).stderr or named is None
+    assert b"[OPTIONS] [FABRIC]" in user.types(*verb, "-h").stdout or named is None
+    assert b"FABRIC" in user.types(*words, code=2).stderr or named is None
     user.sets("fabric = 'torus:4x4'\n")
     done = user.types(*words)
     assert done.stderr.startswith(b"hopbyte: fabric torus:4x4 of ")

@@ -24,8 +24,9 @@ use std::time::Duration;
 /// The machine as the verb's first argument.
 #[derive(Args, Clone, Debug)]
 pub struct FabricArgs {
-    /// The machine: a file, or a spec
-    #[arg(value_name = "FABRIC", long_help = fabric_help())]
+    /// The machine: a file, or a spec (default: the configured one)
+    // Not required for help, since the configured machine is inserted before the check.
+    #[arg(value_name = "FABRIC", long_help = fabric_help(), required = false, required_unless_present = "help")]
     pub fabric: String,
     /// Further inputs of the machine.
     #[command(flatten)]
@@ -35,12 +36,15 @@ pub struct FabricArgs {
 /// The machine as an option, for verbs with another first argument.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FabricOption {
-    /// The machine: a file (`ibnetdiscover`, `rtr --interconnect`) or a spec such as gemini:16x12x24
+    /// The machine: a file (`ibnetdiscover`, `rtr --interconnect`) or a spec such as gemini:16x12x24 (default: the configured
+    /// one)
     #[arg(
         long,
         value_name = "FABRIC",
         help_heading = "Machine",
-        long_help = fabric_help()
+        long_help = fabric_help(),
+        required = false,
+        required_unless_present = "help"
     )]
     pub fabric: String,
     /// Further inputs of the machine.
@@ -414,11 +418,11 @@ pub fn aggregates() -> impl TypedValueParser<Value = Aggregate> {
 }
 
 /// Help of a FABRIC, with the table of formats.
-fn fabric_help() -> String {
+pub fn fabric_help() -> String {
     format!(
         "The machine: a file, or a spec\n\nFiles are recognised by content: {}; `.gz` and `.zst` too. Specs are \
          words such as `gemini:16x12x24` or `torus:8x8x8:nodes=2,link=12.5`, or the name of a known machine; \
-         `hopbyte fabric specs` lists them.",
+         `hopbyte fabric specs` lists them. Without it: `fabric` of hopbyte.toml or HOPBYTE_FABRIC.",
         kinds::machines()
     )
 }

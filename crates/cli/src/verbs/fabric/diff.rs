@@ -1,6 +1,6 @@
 //! `hopbyte fabric diff BEFORE AFTER`.
 
-use crate::args::{FabricArgs, FabricOptions};
+use crate::args::{FabricOptions, fabric_help, read_machine};
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use hopbyte_fabric::diff::{Diff, LinkChange};
@@ -9,10 +9,14 @@ use std::path::PathBuf;
 
 /// Two readings of one machine.
 #[derive(clap::Args, Debug)]
+#[command(override_usage = "hopbyte fabric diff [OPTIONS] [FABRIC] <AFTER>")]
 pub struct DiffArgs {
-    /// The first reading, with its further files
+    /// The first reading (default: the configured machine)
+    #[arg(value_name = "FABRIC", long_help = fabric_help())]
+    fabric: String,
+    /// Its further files.
     #[command(flatten)]
-    before: FabricArgs,
+    beside: FabricOptions,
     /// The second reading
     #[arg(value_name = "AFTER")]
     after: String,
@@ -38,22 +42,14 @@ pub fn run(args: &DiffArgs, out: &mut Output) -> Result<Answer> {
     let options = FabricOptions {
         down: Vec::new(),
         routing: None,
-        ..args.before.beside.clone()
+        ..args.beside.clone()
     };
-    let before = FabricArgs {
-        beside: options,
-        ..args.before.clone()
-    }
-    .read(out)?;
+    let before = read_machine(&options.source(&args.fabric), out)?;
     let options = FabricOptions {
         routes: args.after_routes.clone(),
-        ..args.before.beside.clone()
+        ..args.beside.clone()
     };
-    let after = FabricArgs {
-        fabric: args.after.clone(),
-        beside: options,
-    }
-    .read(out)?;
+    let after = read_machine(&options.source(&args.after), out)?;
     let diff = Diff::between(
         (&before.fabric, &before.routing),
         (&after.fabric, &after.routing),

@@ -1,6 +1,6 @@
 //! `hopbyte fabric route FABRIC A B`.
 
-use crate::args::FabricArgs;
+use crate::args::{FabricOptions, fabric_help, read_machine};
 use crate::output::{Answer, Output, Table};
 use anyhow::Result;
 use hopbyte_fabric::spec::is_fabric_spec;
@@ -10,9 +10,13 @@ use std::path::Path;
 
 /// Machine and pair.
 #[derive(clap::Args, Debug)]
+#[command(override_usage = "hopbyte fabric route [OPTIONS] [FABRIC] <FROM> <TO>")]
 pub struct RouteArgs {
+    /// The machine: a file, or a spec (default: the configured one)
+    #[arg(value_name = "FABRIC", long_help = fabric_help())]
+    fabric: String,
     #[command(flatten)]
-    fabric: FabricArgs,
+    beside: FabricOptions,
     /// Sending node: name, host name, GUID, `lid:N`, nid, or the name of a router with one node
     #[arg(value_name = "FROM")]
     from: String,
@@ -64,7 +68,7 @@ impl Step {
 impl RouteArgs {
     /// The error of a machine behind nodes.
     fn swapped(&self) -> Option<InputError> {
-        let mut words = vec![&self.fabric.fabric, &self.from, &self.to];
+        let mut words = vec![&self.fabric, &self.from, &self.to];
         let is_machine = |word: &&String| is_fabric_spec(word) || Path::new(word).is_file();
         let machine = words.remove(1 + words[1..].iter().position(is_machine)?);
         let found = format!("the machine {machine} behind {}", words[0]);
@@ -76,7 +80,7 @@ impl RouteArgs {
 
 /// Finds both routes; exit code 1 if one is missing.
 pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
-    let machine = args.fabric.read(out);
+    let machine = read_machine(&args.beside.source(&args.fabric), out);
     let machine = machine.map_err(|error| args.swapped().map_or(error, Into::into))?;
     let (fabric, routing) = (&machine.fabric, &machine.routing);
     let (from, to) = (fabric.find_node(&args.from)?, fabric.find_node(&args.to)?);

@@ -29,7 +29,7 @@ mkdir -p "$stage/usr/lib/$triplet"
 mv "$stage/usr/lib/libhopbyte.so" "$stage/usr/lib/pkgconfig" "$stage/usr/lib/$triplet/"
 sed -i "s|/lib\$|/lib/$triplet|" "$stage/usr/lib/$triplet/pkgconfig/hopbyte.pc"
 find "$stage/usr/lib" -name '*.so' -exec strip --strip-unneeded {} + -exec chmod 644 {} +
-find "$stage/usr/libexec" -type f -exec strip {} +
+find "$stage/usr/bin" "$stage/usr/libexec" -type f -exec strip {} +
 gzip -9n "$stage"/usr/share/man/man1/*.1
 
 doc=$stage/usr/share/doc/hopbyte
@@ -43,7 +43,8 @@ gzip -9nc build/sbom/third-party.txt > "$doc/third-party.txt.gz"
 install -D -m 644 -t "$stage/etc/hopbyte" packaging/agent.toml packaging/collect.toml packaging/hopbyte.toml
 
 for script in postinst prerm postrm; do install -m 755 "packaging/debian/$script" "$stage/DEBIAN/$script"; done
-install -m 644 packaging/debian/conffiles "$stage/DEBIAN/conffiles"
+install -m 644 -t "$stage/DEBIAN" packaging/debian/conffiles packaging/debian/triggers
+install -D -m 644 packaging/debian/lintian-overrides "$stage/usr/share/lintian/overrides/hopbyte"
 # dpkg-shlibdeps wants the folder of a source package.
 shlibs=build/shlibs
 mkdir -p "$shlibs/debian"

@@ -2,6 +2,7 @@
 #include "trace.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define trace hopbyte_trace
 
@@ -33,11 +34,18 @@ static struct found *found;
 
 static bool open_receives; /* there was a receive from any source or of any tag; atomic */
 
+/* A receive from any source that ends together with others: what it was asked to match, and what it took. */
+struct ended {
+    struct hopbyte_sig sig; /* without its slot */
+    int place, source, tag;
+};
+
 /* Requests, statuses and message of the call that runs. */
 static _Thread_local struct {
     uintptr_t *handles;
     MPI_Status *statuses;
-    int room, status_room;
+    struct ended *ended;
+    int room, status_room, ended_room;
     uintptr_t message;
 } before;
 
@@ -106,7 +114,8 @@ static bool is_cancelled(const struct pending *p, const MPI_Status *status)
     return p->cancelled && cancelled;
 }
 
-static void request_done(uintptr_t handle, const MPI_Status *status, bool tells)
+/* `from` tells the source, if it is to be told. */
+static void request_done(uintptr_t handle, const MPI_Status *status, const MPI_Status *from)
 {
     bool twin;
     do {
@@ -114,7 +123,7 @@ static void request_done(uintptr_t handle, const MPI_Status *status, bool tells)
         if (!p || !p->active)
             return;
         twin = p->twin;
-        struct hopbyte_sig sig = end_sig(p->slot, tells ? p->peers : NULL, status);
+        struct hopbyte_sig sig = end_sig(p->slot, p->peers, from);
         if (is_cancelled(p, status))
             sig = (struct hopbyte_sig){.op = TRACE_CANCEL, .slot = p->slot, .peer = -1, .tag = -1};
         if (!p->buffered)
@@ -162,7 +171,7 @@ void hopbyte_trace_done(int at, const MPI_Status *status)
     if (at < 0 || at >= before.room) /* MPI_UNDEFINED */
         return;
     hopbyte_lock();
-    request_done(before.handles[at], status_known(status), true);
+    request_done(before.handles[at], status_known(status), status_known(status));
     hopbyte_unlock();
 }
 
@@ -173,19 +182,66 @@ void hopbyte_trace_done_some(int count, const int *places, const MPI_Status *sta
         hopbyte_trace_done(places[i], known ? known + i : NULL);
 }
 
-/* The sources of several receives from any source are in no order that the program could depend on before all are there,
- * and would keep loops from being folded. */
+static int by_place(const void *a, const void *b)
+{
+    const struct ended *one = a, *other = b;
+    int order = memcmp(&one->sig, &other->sig, sizeof one->sig);
+    return order ? order : (one->place > other->place) - (one->place < other->place);
+}
+
+static int by_source(const void *a, const void *b)
+{
+    const struct ended *one = a, *other = b;
+    int order = memcmp(&one->sig, &other->sig, sizeof one->sig);
+    if (!order)
+        order = (one->source > other->source) - (one->source < other->source);
+    return order ? order : (one->tag > other->tag) - (one->tag < other->tag);
+}
+
+/* Receives from any source that end together: twice in `before.ended`, in their order and in that of their sources. Returns
+ * their number; 0 without memory. */
+static int ended_find(int count, const MPI_Status *known)
+{
+    int open = 0;
+    for (int i = 0; i < count; i++) {
+        const struct pending *p = *pending_find(before.handles[i]);
+        if (!p || !p->active || !p->peers || is_cancelled(p, known + i))
+            continue;
+        if (2 * open + 2 > before.ended_room) {
+            int room = before.ended_room ? 2 * before.ended_room : 64;
+            struct ended *more = realloc(before.ended, (size_t)room * sizeof *more);
+            if (!more)
+                return 0;
+            before.ended = more;
+            before.ended_room = room;
+        }
+        struct ended *e = &before.ended[open++];
+        *e = (struct ended){.sig = p->sig, .place = i, .source = known[i].MPI_SOURCE, .tag = known[i].MPI_TAG};
+        e->sig.slot = -1;
+    }
+    if (open) {
+        memcpy(before.ended + open, before.ended, (size_t)open * sizeof *before.ended);
+        qsort(before.ended, (size_t)open, sizeof *before.ended, by_place);
+        qsort(before.ended + open, (size_t)open, sizeof *before.ended, by_source);
+    }
+    return open;
+}
+
+/* Receives that match the same messages and end together take these in the order of their sources: the order in which they
+ * came in differs from one iteration to the next, and would keep loops from being folded. */
 void hopbyte_trace_done_all(int count, const MPI_Status *statuses)
 {
     const MPI_Status *known = status_known(statuses);
-    int open = 0;
+    count = count < before.room ? count : before.room;
     hopbyte_lock();
-    for (int i = 0; known && i < count && i < before.room; i++) {
-        const struct pending *p = *pending_find(before.handles[i]);
-        open += p && p->active && p->peers;
+    int open = known ? ended_find(count, known) : 0;
+    for (int i = 0; i < open; i++) {
+        const struct ended *receive = before.ended + i, *taken = receive + open;
+        request_done(before.handles[receive->place], known + receive->place, known + taken->place);
+        before.handles[receive->place] = (uintptr_t)MPI_REQUEST_NULL;
     }
-    for (int i = 0; i < count && i < before.room; i++)
-        request_done(before.handles[i], known ? known + i : NULL, open == 1);
+    for (int i = 0; i < count; i++)
+        request_done(before.handles[i], known ? known + i : NULL, NULL);
     hopbyte_unlock();
 }
 
@@ -194,7 +250,7 @@ void hopbyte_trace_free(MPI_Request request)
     hopbyte_lock();
     struct pending **at = pending_find((uintptr_t)request);
     if (*at && (*at)->active && is_cancelled(*at, NULL))
-        request_done((uintptr_t)request, NULL, false);
+        request_done((uintptr_t)request, NULL, NULL);
     else if (*at)
         pending_drop(at);
     at = pending_find((uintptr_t)request);

@@ -21,6 +21,7 @@ KINDS = [
     "groups",
     "neighbours",
     "anybody",
+    "several",
     "found",
     "copied",
     "messages",

@@ -155,6 +155,29 @@ static void anybody(void)
     MPI_Ssend(out, LARGE, MPI_CHAR, 0, 10, WORLD);
 }
 
+/* The receives of one turn end together, and must not be taken for those of the next: every sender waits for an answer, and
+ * the last ones have made more calls before. */
+static void several(void)
+{
+    int ready = rank * 10;
+    for (int i = 0; i < ready; i++)
+        MPI_Sendrecv(out, 1, MPI_CHAR, rank, 13, in, 1, MPI_CHAR, rank, 13, WORLD, IGNORED);
+    for (int turn = 0; turn < TURNS; turn++) {
+        MPI_Request *requests = malloc((size_t)size * sizeof *requests);
+        for (int i = 0; i < size - 1 && rank == 0; i++)
+            MPI_Irecv(in + i, 1, MPI_CHAR, MPI_ANY_SOURCE, 14, WORLD, &requests[i]);
+        if (rank == 0)
+            MPI_Waitall(size - 1, requests, MPI_STATUSES_IGNORE);
+        for (int to = 1; to < size && rank == 0; to++)
+            MPI_Send(out, 1, MPI_CHAR, to, 15, WORLD);
+        if (rank > 0) {
+            MPI_Ssend(out, 1, MPI_CHAR, 0, 14, WORLD);
+            MPI_Recv(in, 1, MPI_CHAR, 0, 15, WORLD, IGNORED);
+        }
+        free(requests);
+    }
+}
+
 /* Two messages are found before either is received. */
 static void found(void)
 {
@@ -226,7 +249,7 @@ static void run(const char *kind)
         void (*work)(void);
     } kinds[] = {{"sparse", sparse},     {"ahead", ahead},   {"buffered", buffered},     {"cancelled", cancelled},
                  {"freed", freed},       {"groups", groups}, {"neighbours", neighbours}, {"anybody", anybody},
-                 {"found", found},       {"copied", copied}};
+                 {"found", found},       {"copied", copied}, {"several", several}};
     if (!strcmp(kind, "messages") || !strcmp(kind, "collectives")) {
         all_threads(*kind == 'm' ? message : collective);
         return;

@@ -214,6 +214,9 @@ CREATES = {
     )
 } | {name: "comm" for name in ("Comm_dup", "Comm_dup_with_info", "Comm_idup", "Comm_idup_with_info")}
 
+# ROMIO, the MPI-IO of MPICH and one of Open MPI's, calls MPI as a program does: messages of the library.
+FILES = re.compile(r"File_(?!\w*errhandler|(c2f|f2c|fromint|toint)$)\w+")
+
 # Functions of the standard without a wrapper, by name without MPI_ and `_c`: (pattern, reason).
 NOT_WRAPPED = (
     (
@@ -242,7 +245,7 @@ NOT_WRAPPED = (
         r"Comm_(spawn|spawn_multiple|accept|connect|join|get_parent)|Open_port|Close_port|(Unp|P)ublish_name|Lookup_name",
         "other worlds: messages of the library; the application's messages to them are counted",
     ),
-    (r"File_\w+|Register_datarep", "MPI-IO: bytes go to files"),
+    (r"File_\w*errhandler|Register_datarep", "MPI-IO: local"),
     (
         r"(Comm_|Session_)?([Bb]uffer_)?(attach|detach|flush|iflush)(_buffer)?",
         "buffers: their messages are counted when sent",
@@ -271,6 +274,8 @@ def why_not(name: str) -> str | None:
     """The reason why a function has no wrapper; None if it is counted, watched or unknown."""
     bare = name.removesuffix("_c")
     if any(each in table for each in (name, bare) for table in (hooks(), WATCHED, TIMED, CREATES)):
+        return None
+    if FILES.fullmatch(name):
         return None
     return next((reason for pattern, reason in NOT_WRAPPED if re.fullmatch(pattern, bare)), None)
 
@@ -361,6 +366,17 @@ def creation(function: Function, original: str) -> str:
 """)
 
 
+def within(function: Function) -> str:
+    """A wrapper under which the library's own calls are not the program's."""
+    return function.definition(f"""{{
+    hopbyte_depth++;
+    {function.returns} rc = {function.next}{function.call()};
+    hopbyte_depth--;
+    return rc;
+}}
+""")
+
+
 def unknown(function: Function) -> str:
     """The hook of a call that sends data in a way that the recorder does not know."""
     return (
@@ -409,6 +425,7 @@ def generate(functions: dict[str, Function]) -> str:
     counted, traced, opened = hooks(), traces(), opens()
     for name, original in CREATES.items():
         parts.append(creation(everything[name], original))
+    parts += [within(function) for name, function in everything.items() if FILES.fullmatch(name)]
     for name, hook in counted.items():
         for variant in (name, f"{name}_c"):
             if variant in everything:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness import ABI, BUILD, HERE, MPICH, MPICH4, OMPI, OMPI5, Mpi, Result, launch, run_command
+from harness import ABI, BUILD, HERE, MPICH, MPICH4, OMPI, OMPI5, Mpi, Result, launch, read_records, run_command
 
 ROMIO = ["--mca", "io", "romio321"]
 # Every MPI with its MPI-IO layer: (MPI, launcher options, name).
@@ -53,6 +53,16 @@ def reports(folder: Path) -> dict[str, dict[str, Any]]:
 def sum_of(report: dict[str, Any], key: str) -> int:
     """The sum of a field over the ranks."""
     return sum(row[key] for row in report["rows"])
+
+
+@pytest.mark.parametrize("way", ["all", "split", "at"])
+@each_layer
+def test_messages_of_the_library_are_not_recorded(mpi: Mpi, options: list[str], way: str, tmp_path: Path) -> None:
+    """ROMIO calls MPI as programs do: only the barrier of the program is recorded."""
+    launch(mpi, 4, [mpi.build("io.c"), "data", "1000", "50", way], tmp_path, options=options).ok()
+    for record in read_records(tmp_path / "hopbyte-record", 4):
+        assert not record.point
+        assert {key[2]: c["messages"] for key, c in record.calls.items()} == {"barrier": 1}
 
 
 @each_layer

@@ -129,7 +129,9 @@ def test_a_bad_setting_is_said(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mpi", [OMPI, MPICH], ids=lambda m: m.name)
 def test_spawned_processes_are_another_world(mpi: Mpi, tmp_path: Path) -> None:
-    launch(mpi, 2, [mpi.build("spawn.c")], tmp_path).ok()
+    # Over shared memory, UCX's children sometimes fail to attach to a parent's segment (10 of 195 runs on a loaded
+    # machine); over TCP they do not (0 of 195).
+    launch(mpi, 2, [mpi.build("spawn.c")], tmp_path, environment={"UCX_TLS": "tcp,self"}).ok()
     folder = tmp_path / "hopbyte-record"
     matrix = point_matrix(read_records(folder, 2))
     assert matrix == {(0, -1): (4, 1), (1, -1): (4, 1)}

@@ -100,6 +100,7 @@ def traces() -> dict[str, str]:
         fields = {"count": arguments.split(", ")[2], "datatype": "datatype", "peer": "dest"}
         buffered = "true" if name == "Bsend_init" else "false"
         table[name] = PERSIST_TRACE.format(op="TRACE_SEND", buffered=buffered, **fields)
+    table["Psend_init"] += " hopbyte_trace_partitioned(*request, partitions);"
     for name in NO_SENDS:
         peer = "source" if name == "Recv_init" else "{4}"
         fields = {"count": "0", "datatype": "MPI_DATATYPE_NULL", "peer": peer}
@@ -169,6 +170,9 @@ TIMED = {
     "Testall": (MANY_BEFORE + status(3, "{0}"), "if (*{2}) hopbyte_trace_done_all({0}, {3});", "!*{2}"),
     "Testany": (MANY_BEFORE + status(4), "if (*{3}) hopbyte_trace_done(*{2}, {4});", "!*{3}"),
     "Testsome": (MANY_BEFORE + status(4, "{0}"), SOME_AFTER, "*{2} <= 0"),
+    "Pready": ("", "hopbyte_trace_ready({1}, 1);", ""),
+    "Pready_range": ("", "hopbyte_trace_ready({2}, {1} - {0} + 1);", ""),
+    "Pready_list": ("", "hopbyte_trace_ready({2}, {0});", ""),
 }
 
 BOTH_BEFORE = f"status = hopbyte_trace_status(status, 1, {ANY.format('source', 'recvtag')});"
@@ -226,7 +230,7 @@ NOT_WRAPPED = (
     (
         (
             r"Test_cancelled|Request_get_status(_all|_any|_some)?|"
-            r"Pready(_list|_range)?|Parrived|Grequest_\w+"
+            r"Parrived|Grequest_\w+"
         ),
         "completion of an operation that was counted when it was started",
     ),

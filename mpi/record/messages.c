@@ -14,6 +14,7 @@ struct pending {
     bool cancelled; /* somebody asked for it */
     bool buffered;  /* complete as soon as it has begun */
     bool twin;      /* the next one of this handle belongs to it */
+    int parts, ready; /* partitions of a send, and those that may leave */
     const struct hopbyte_group *peers; /* of a receive from any source: the communicator's ranks */
     struct hopbyte_sig sig;
     double bytes; /* of a persistent one */
@@ -514,13 +515,36 @@ void hopbyte_trace_persistent_collective(const MPI_Request *request)
     hopbyte_unlock();
 }
 
+void hopbyte_trace_partitioned(MPI_Request request, int parts)
+{
+    hopbyte_lock();
+    struct pending *p = *pending_find((uintptr_t)request);
+    if (p)
+        p->parts = parts;
+    hopbyte_unlock();
+}
+
 void hopbyte_trace_start(MPI_Request request)
 {
     hopbyte_lock();
     struct pending *p = *pending_find((uintptr_t)request);
     if (p && p->persistent && p->sig.op != TRACE_COLLECTIVE) {
         p->active = true;
-        hopbyte_event_add(p->sig, p->bytes);
+        p->ready = 0;
+        if (!p->parts)
+            hopbyte_event_add(p->sig, p->bytes);
+    }
+    hopbyte_unlock();
+}
+
+void hopbyte_trace_ready(MPI_Request request, int parts)
+{
+    hopbyte_lock();
+    struct pending *p = *pending_find((uintptr_t)request);
+    if (p && p->active && p->ready < p->parts) {
+        p->ready += parts;
+        if (p->ready >= p->parts)
+            hopbyte_event_add(p->sig, p->bytes);
     }
     hopbyte_unlock();
 }

@@ -324,6 +324,9 @@ void hopbyte_trace_persistent(enum hopbyte_trace_op op, bool buffered, MPI_Comm 
                               MPI_Count count, MPI_Datatype type, const MPI_Request *request);
 void hopbyte_trace_persistent_collective(const MPI_Request *request);
 void hopbyte_trace_start(MPI_Request request);
+/* A partitioned send is in the trace where the last of its partitions is ready. */
+void hopbyte_trace_partitioned(MPI_Request request, int parts);
+void hopbyte_trace_ready(MPI_Request request, int parts);
 void hopbyte_trace_free(MPI_Request request);
 void hopbyte_trace_cancel(MPI_Request request);
 /* The status or statuses of a call: where the program ignores them, others if they are `needed`, or if there were receives

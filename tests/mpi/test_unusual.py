@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from program import hopbyte_binary
 
-from harness import ALL, BUILD, MPICH4, OMPI, OMPI5, Mpi, run_command
+from harness import ALL, BUILD, MPICH, MPICH4, OMPI, OMPI5, Mpi, run_command
 from test_trace import read_trace
 
 RANKS = 4
@@ -170,3 +170,34 @@ def test_a_job_of_several_programs(mpi: Mpi, tmp_path: Path) -> None:
     number = "-np" if mpi.flavour == "ompi" else "-n"
     answer = recorded(mpi, [program, "buffered", ":", number, "2", program, "buffered"], tmp_path, 0, ranks=2)
     assert answer["ranks"] == 4 and answer["complete"] and answer["traced"]
+
+
+@pytest.mark.parametrize("mpi", [OMPI5, MPICH4, MPICH], ids=lambda m: m.name)
+def test_a_partitioned_send_leaves_when_all_is_ready(mpi: Mpi, tmp_path: Path) -> None:
+    """The computation between start and readiness is before the message in the trace."""
+    source = tmp_path / "parts.c"
+    source.write_text(
+        """#include <mpi.h>
+int main(int c, char **v) {
+    static char x[4000], y[4000]; int rank, size, places[2] = {2, 3}; MPI_Request r[2];
+    MPI_Init(&c, &v);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank); MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Psend_init(x, 4, 1000, MPI_CHAR, (rank + 1) % size, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &r[0]);
+    MPI_Precv_init(y, 4, 1000, MPI_CHAR, (rank + size - 1) % size, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &r[1]);
+    for (int i = 0; i < 3; i++) {
+        MPI_Startall(2, r);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Pready_range(0, 1, r[0]);
+        MPI_Pready_list(2, places, r[0]);
+        MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+    }
+    MPI_Request_free(&r[0]); MPI_Request_free(&r[1]);
+    MPI_Finalize();
+}"""
+    )
+    run_command([mpi.compiler, str(source), "-o", str(tmp_path / "parts")], tmp_path).ok()
+    recorded(mpi, [str(tmp_path / "parts")], tmp_path, 0)
+    _, events = read_trace(tmp_path / "hopbyte-record/rank.1.hbt")
+    assert [event[0] for event, _ in events] == ["receive", "collective", "send", "wait", "wait"] * 3 + ["end"]
+    assert [size for event, size in events if event[0] == "send"] == [4000.0] * 3
+    assert predicted(tmp_path)["complete"]

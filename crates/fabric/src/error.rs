@@ -64,6 +64,13 @@ impl InputError {
         self
     }
 
+    /// The same error at the line of a byte of `text`.
+    #[must_use]
+    pub fn at_byte(self, text: &str, byte: usize) -> Self {
+        let before = &text.as_bytes()[..byte.min(text.len())];
+        self.at(1 + before.iter().filter(|b| **b == b'\n').count() as u64)
+    }
+
     /// The same error in another class than that of its place.
     #[must_use]
     pub fn of(mut self, class: Class) -> Self {

@@ -89,6 +89,37 @@ fn probes_give_the_parameters_and_their_origin() {
     assert_eq!(read, Parameters::ethernet());
 }
 
+#[test]
+fn a_file_with_some_parameters_is_refused_by_name_and_line() {
+    let machine = machine("torus:4x4");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("network.toml");
+    let refused = |text: &str| {
+        write(&path, text).unwrap();
+        let found = parameters(path.to_str(), &machine.fabric, &machine.routing);
+        found.unwrap_err().to_string()
+    };
+    let said = refused("latency_s = 1e-6\noverhead_s = 1e-6\n");
+    let absent = "hint: the file lacks calibration, eager_bytes, host_links, link_efficiency, memory_bytes_per_s, ";
+    assert!(said.contains(absent), "{said}");
+    assert!(said.contains("`hopbyte predict --json`"), "{said}");
+    // A table within, and a name that is none.
+    let whole = toml::to_string(&Parameters::ethernet()).unwrap();
+    let queues = whole.lines().position(|l| l == "[queues]").unwrap();
+    let lines: Vec<&str> = whole
+        .lines()
+        .filter(|l| !l.starts_with("window_bytes"))
+        .collect();
+    let said = refused(&lines.join("\n"));
+    assert!(said.contains(&format!(":{}: ", queues + 1)), "{said}");
+    assert!(said.contains("`window_bytes`"), "{said}");
+    let said = refused(&format!("latency = 1e-6\n{whole}"));
+    assert!(
+        said.contains(":1: found unknown field `latency`, expected one of"),
+        "{said}"
+    );
+}
+
 /// Lines of one run of `hopbyte-probe calibrate`, as JSON without the schema.
 fn calibrated(nodes: &[&str], lines: &[String]) -> String {
     let run = format!("\"run\":{{\"probe\":\"latency\",\"nodes\":{nodes:?}}}");
@@ -289,6 +320,40 @@ fn measured_runs_are_kept_and_become_the_interval() {
     // A run of other ranks is refused.
     std::fs::remove_file(run.join("rank.7.hbr")).unwrap();
     assert!(ask("plain", &[run]).is_err());
+}
+
+/// MPICH goes inside nodes and between them, as this does not: said where ranks share nodes and call collectives.
+#[test]
+fn collectives_of_mpich_with_several_ranks_a_node_are_assumed() {
+    let machine = machine("torus:4x4");
+    let said = |version: &str, ranks_per_node| {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = traced(folder.path());
+        let first = trace.join("rank.0.hbt");
+        let text = std::fs::read_to_string(&first).unwrap();
+        let library = format!("size\t8\nlibrary\tMPICH Version: {version}\n");
+        write(&first, text.replacen("size\t8\n", &library, 1)).unwrap();
+        let prediction = predict(&Ask {
+            trace: trace.to_str().unwrap(),
+            machine: &machine,
+            network: Some("plain"),
+            placements: &[],
+            nodes: Some("all"),
+            ranks_per_node: Some(ranks_per_node),
+            seed: 1,
+            collectives: None,
+            operations_per_s: None,
+            given: Vec::new(),
+            background: None,
+            measured: &[],
+        });
+        let notes = prediction.unwrap().notes;
+        notes
+            .iter()
+            .any(|n| n.contains("algorithms of collectives are assumed"))
+    };
+    assert!(said("4.1.2", 4));
+    assert!(!said("4.1.2", 1));
 }
 
 /// Open MPI 5 goes inside nodes and between them where these have several ranks; not with a rank on each.

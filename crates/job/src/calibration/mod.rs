@@ -47,13 +47,38 @@ pub fn parameters(
         let found = lines::Measurements::read(&named, &words, fabric, &date(day))?;
         fit::fit(&named, &found, fabric, routing)?
     } else {
-        toml::from_str(&words).map_err(|e| {
-            let expected = "the parameters of a network (the book's page on scenarios)";
-            InputError::parsed(text.file(), e.message(), expected)
-        })?
+        toml::from_str(&words).map_err(|e| unlike(text.file(), &words, &e))?
     };
     parameters.check()?;
     Ok((named, parameters))
+}
+
+/// A file that has not all parameters of a network, or others: its line, and all that it lacks.
+fn unlike(file: &str, words: &str, e: &toml::de::Error) -> InputError {
+    let expected = "the parameters of a network (the book's page on scenarios)";
+    let mut hint = "`hopbyte predict --json` has all values in use under `parameters`, with `--network ethernet` those of that preset".to_owned();
+    let absent = absent(words).unwrap_or_default();
+    if e.message().starts_with("missing field") && !absent.is_empty() {
+        hint = format!("the file lacks {}; {hint}", absent.join(", "));
+    }
+    let error = InputError::parsed(file, e.message(), expected);
+    let begin = e.span().map_or(0, |span| span.start);
+    error.at_byte(words, begin).hint(hint)
+}
+
+/// Names of the parameters without a default that a file lacks.
+fn absent(words: &str) -> Option<Vec<String>> {
+    let given: toml::Table = toml::from_str(words).ok()?;
+    let all = toml::Table::try_from(Parameters::plain()).ok()?;
+    let has_default = |name: &str| {
+        let mut others = all.clone();
+        others.remove(name);
+        others.try_into::<Parameters>().is_ok()
+    };
+    let absent = all
+        .keys()
+        .filter(|name| !given.contains_key(*name) && !has_default(name));
+    Some(absent.cloned().collect())
 }
 
 /// A day since 1970 as a date (Hinnant's days_from_civil, inverted).

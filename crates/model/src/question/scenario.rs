@@ -225,11 +225,9 @@ impl Scenario {
             })?
         } else {
             toml::from_str(text).map_err(|e| {
-                let line = e.span().map_or(1, |s| {
-                    1 + text[..s.start.min(text.len())].matches('\n').count() as u64
-                });
                 let error = InputError::parsed(file, e.message(), "a scenario in TOML");
-                ModelError::from(error.at(line).hint(hint))
+                let begin = e.span().map_or(0, |span| span.start);
+                ModelError::from(error.at_byte(text, begin).hint(hint))
             })?
         };
         if scenario.schema != SCHEMA {

@@ -122,13 +122,11 @@ impl Row {
     /// Parses a row's TOML and rejects checks that cannot fail; `file` is named in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, ModelError> {
         let row: Self = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(1, |s| {
-                1 + text[..s.start.min(text.len())].matches('\n').count() as u64
-            });
             let error = InputError::parsed(file, e.message(), "a row to reproduce in TOML");
+            let begin = e.span().map_or(0, |span| span.start);
             ModelError::from(
                 error
-                    .at(line)
+                    .at_byte(text, begin)
                     .hint("scenarios/*.toml are examples of every field"),
             )
         })?;

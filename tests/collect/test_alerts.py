@@ -131,6 +131,7 @@ def follow_links(site: Site, port: int) -> None:
     """An oracle of a line of six routers with a job on two of its nodes; its counters change every half second."""
     rows = [{"link": link, "received_bytes": 9e9, "errors": 1} for link in ("r2 X+", "n2->r2 host", "r3->n3 host")]
     rows += [{"link": link, "received_bytes": 0} for link in ("n3->r3 host", "r2->n2 host")]
+    rows.append({"link": "r4 X+", "received_bytes": 0, "errors": 123456})
     rows.append({"summary": {"window_seconds": 10}})
     lines = "".join(json.dumps({"schema": "hopbyte.link/1"} | row) + "\n" for row in rows)
     (site.folder / "links.jsonl").write_text(lines)

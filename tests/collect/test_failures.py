@@ -67,7 +67,7 @@ def numbers(site: Site, store: str, node: str) -> list[tuple[int, int]]:
     subprocess.run(command, cwd=site.folder, capture_output=True, check=True)
     tables = [pandas.read_parquet(file) for file in (site.folder / store).glob("*.reports.parquet")]
     table = pandas.concat(tables)
-    rows = table[table["node"] == node]
+    rows = table[(table["node"] == node) & (table["source"] == "linux")]
     return sorted((int(row.sequence), int(row.time.timestamp() * 10)) for row in rows.itertuples())
 
 

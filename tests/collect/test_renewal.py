@@ -25,7 +25,8 @@ def stored(site: Site, node: str) -> list[int]:
     subprocess.run(command, cwd=site.folder, capture_output=True, check=True)
     tables = [pandas.read_parquet(file) for file in (site.folder / "store").glob("*.reports.parquet")]
     table = pandas.concat(tables)
-    return sorted(int(n) for n in table[table["node"] == node]["sequence"])
+    rows = table[(table["node"] == node) & (table["source"] == "linux")]
+    return sorted(int(n) for n in rows["sequence"])
 
 
 def replace(site: Site, target: str, source: str) -> None:

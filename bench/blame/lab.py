@@ -4,9 +4,9 @@ jobs of real processes that exchange messages over TCP.
 Each set draws eight jobs, waits, asks once without a fault, and then for each of ten faults: applies it, waits until
 queues and windows have settled, reads the counters of a window (`lab counters`), asks ``hopbyte blame``, and takes it
 away. A fault has an effect if a job loses at least a tenth of the iterations that it had without one. Links are
-slowed by a second shaper behind the one whose rate the kernel tells, so that no counter shows the new rate; of a lower
-agreed rate the first one is changed. A starved host shares a small quota of processor time with a program that takes all
-of it; the program of a slow reader takes its bytes at a lower rate.
+slowed by a second shaper behind the one whose rate the kernel tells, so that no counter shows the new rate; for a lower
+agreed rate the first one is changed. A starved host shares a small quota of processor time with a program that takes it
+all; the program of a slow reader takes its bytes at a lower rate.
 
     sudo bench/blame/lab.py --hopbyte target/release/hopbyte --seed 1 --sets 20
 """
@@ -98,7 +98,7 @@ class Lab:
         run([self.hopbyte, "--quiet", "lab", "down", NAME])
 
     def attributed(self, jobs: Jobs, iterations: list[int]) -> tuple[float, float]:
-        """Bytes of the five fullest links between routers by what the jobs completed, and those given to the right ones."""
+        """Bytes of the five fullest links between routers, and those that are given to the right jobs."""
         about = [self.folder / "links.json", "--fabric", *self.m.words, "--jobs", self.folder / "jobs.csv"]
         done = run([self.hopbyte, "--quiet", "--json", "links", *about, "--by-job", "--by", "bytes", "--top", 0])
         rows = [row for row in map(json.loads, done.splitlines()) if row.get("received_bytes")]
@@ -183,7 +183,7 @@ class Jobs:
 
 
     def starve(self, rank: int, share: float) -> None:
-        """Lets a rank have a processor at the beginning of each period only, longer ones for smaller shares; 1 ends it."""
+        """Gives a rank a processor only when a period begins; smaller shares have longer periods, 1 ends it."""
         second = (GROUPS / "cgroup.controllers").exists()
         group = (GROUPS if second else GROUPS / "cpu") / NAME
         members = group / ("cgroup.procs" if second else "tasks")

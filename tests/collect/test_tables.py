@@ -90,7 +90,8 @@ def test_queries_over_all_segments(store: Path) -> None:
     assert ask("select distinct node from [counters] order by node") == [("n1",), ("n2",)]
     assert set(rows["node"]) == {"n1", "n2"}
     # 3: interfaces, also those that came and went.
-    ports = {port for (port,) in ask("select distinct port from [counters] where source <> 'processors' and port <> 'lo'")}
+    of_links = "source <> 'processors' and port <> 'lo'"
+    ports = {port for (port,) in ask(f"select distinct port from [counters] where {of_links}")}
     births = {port for port in ports if port.startswith("veth")}
     assert ports - births == {"eth0", "eth1"} and len(births) >= MOMENTS - 3, ports
     assert ports == set(own["port"])

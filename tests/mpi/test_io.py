@@ -9,7 +9,20 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness import ABI, BUILD, HERE, MPICH, MPICH4, OMPI, OMPI5, Mpi, Result, launch, read_records, run_command
+from harness import (
+    ABI,
+    BUILD,
+    HERE,
+    MPICH,
+    MPICH4,
+    OMPI,
+    OMPI5,
+    Mpi,
+    Result,
+    launch,
+    read_records,
+    run_command,
+)
 
 ROMIO = ["--mca", "io", "romio321"]
 # Every MPI with its MPI-IO layer: (MPI, launcher options, name).

@@ -4,9 +4,9 @@ use crate::attribution::ByJob;
 use crate::error::{Result, refuse};
 use crate::inputs::LinkReading;
 use hopbyte_fabric::units::{Seconds, count};
-use hopbyte_fabric::{Column, Fabric, Increase, LinkId, LinkState, Missing};
+use hopbyte_fabric::{Column, End, Fabric, Increase, LinkId, LinkState, Missing, NodeTimes};
 use hopbyte_observe::Jobs;
-use hopbyte_observe::counters::{ApartLine, CHANGED};
+use hopbyte_observe::counters::{CHANGED, PathLine};
 use hopbyte_oracle::Metric;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
@@ -49,6 +49,9 @@ pub struct LinkRow {
     served_ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     served_seconds: Option<f64>,
+    /// Share of the window in which the most delayed thread of the sending node had no processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processor_wait_ratio: Option<f64>,
     coverage: f64,
     /// Window of this link, if it differs from the summary's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,6 +216,10 @@ impl LinkRow {
             agreed_bytes_per_s: state.agreed.get(id),
             served_ratio: state.served_ratio.get(id),
             served_seconds: state.served_seconds.get(id).filter(|&s| s > 0.0),
+            processor_wait_ratio: match link.from {
+                End::Node(node) => state.nodes.get(&node).and_then(NodeTimes::waited_ratio),
+                _ => None,
+            },
             coverage: state.coverage[id.index()],
             window_seconds: own_window(state, id),
             missing: state.missing(id).collect(),
@@ -343,7 +350,7 @@ pub fn lines(fabric: &Fabric, increase: &Increase) -> Result<String> {
         ))?);
         text.push('\n');
     }
-    for line in ApartLine::all(fabric, &reading.state) {
+    for line in PathLine::all(fabric, &reading.state) {
         text.push_str(&serde_json::to_string(&line)?);
         text.push('\n');
     }

@@ -8,7 +8,7 @@ use hopbyte_fabric::{Fabric, LinkId};
 use hopbyte_job::LinkReading;
 use hopbyte_job::attribution::Attribution;
 use hopbyte_job::links::{Last, LinkRow, LinksSummary, worst_first};
-use hopbyte_observe::counters::ApartLine;
+use hopbyte_observe::counters::PathLine;
 use hopbyte_oracle::Metric;
 use hopbyte_view::terminal::{beside_links, load_table};
 
@@ -58,7 +58,7 @@ pub fn run(args: &LinksArgs, out: &mut Output) -> Result<Answer> {
             }
             out.object(&row)?;
         }
-        for line in ApartLine::all(&fabric, &reading.state) {
+        for line in PathLine::all(&fabric, &reading.state) {
             out.object(&line)?;
         }
         out.object(&Last::of(&reading, order.len()))?;

@@ -4,7 +4,8 @@
 use crate::ObserveError;
 use crate::text::{Line, Text, lossy};
 use hopbyte_fabric::{
-    Fabric, Increase, InputError, LinkId, LinkState, Missing, NodeTimes, PathCounts, Quantity, Side,
+    End, Fabric, Increase, InputError, LinkId, LinkState, Missing, NodeTimes, PathCounts, Quantity,
+    Side,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -103,11 +104,11 @@ struct LinkRow {
     agreed_bytes_per_s: Option<f64>,
     served_ratio: Option<f64>,
     served_seconds: Option<f64>,
+    processor_wait_ratio: Option<f64>,
     window_seconds: Option<f64>,
     #[serde(default)]
     missing: BTreeMap<String, Missing>,
     path: Option<PathRow>,
-    node: Option<NodeRow>,
     summary: Option<Summary>,
 }
 
@@ -121,51 +122,28 @@ struct PathRow {
     lost: f64,
 }
 
-/// What a node counted of itself.
-#[derive(Deserialize, Serialize)]
-struct NodeRow {
-    name: String,
-    processor_wait_ratio: f64,
-    window_seconds: f64,
-}
-
-/// A line of what is of no link.
+/// A line about the path between two nodes, as their transports count it.
 #[derive(Serialize)]
-pub struct ApartLine {
+pub struct PathLine {
     schema: &'static str,
-    #[serde(flatten)]
-    row: ApartRow,
+    path: PathRow,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum ApartRow {
-    Path(PathRow),
-    Node(NodeRow),
-}
-
-impl ApartLine {
-    /// The lines of all paths, then of all nodes.
+impl PathLine {
+    /// The lines of all paths.
     pub fn all<'a>(fabric: &'a Fabric, state: &'a LinkState) -> impl Iterator<Item = Self> + 'a {
         let name = |node| fabric.node(node).name.clone();
-        let paths = state.paths.iter().map(move |(&(from, to), counts)| {
-            ApartRow::Path(PathRow {
+        let schema = SCHEMA;
+        state.paths.iter().map(move |(&(from, to), counts)| Self {
+            schema,
+            path: PathRow {
                 from: name(from),
                 to: name(to),
                 sent_bytes: counts.sent_bytes,
                 packets: counts.packets,
                 lost: counts.lost,
-            })
-        });
-        let nodes = state.nodes.iter().filter_map(move |(&node, times)| {
-            Some(ApartRow::Node(NodeRow {
-                name: name(node),
-                processor_wait_ratio: times.waited_ratio()?,
-                window_seconds: times.window_seconds,
-            }))
-        });
-        let schema = SCHEMA;
-        paths.chain(nodes).map(move |row| Self { schema, row })
+            },
+        })
     }
 }
 
@@ -181,24 +159,18 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
         .map(|l| (fabric.link_name(l), l))
         .collect();
     let mut snapshot = Increase::new(fabric, text.file());
+    let mut waits = Vec::new();
     for row in rows(text)? {
         let (line, row) = row?;
         if let Some(summary) = row.summary {
             snapshot.window_seconds = summary.window_seconds.filter(|w| w.is_finite() && *w > 0.0);
             continue;
         }
-        let bad = |found, expected| {
-            let error = text.error(found, expected);
-            line.map_or(error.clone(), |line| error.at(line.number))
-        };
         if let Some(path) = &row.path {
-            let read = path.read(fabric, &mut snapshot);
-            read.map_err(|found| bad(found, "non-negative values of a path between two nodes"))?;
-            continue;
-        }
-        if let Some(node) = &row.node {
-            let read = node.read(fabric, &mut snapshot);
-            read.map_err(|found| bad(found, "a ratio of 0 to 1 over a window in seconds"))?;
+            path.read(fabric, &mut snapshot).map_err(|found| {
+                let error = text.error(found, "non-negative values of a path between two nodes");
+                line.map_or(error.clone(), |line| error.at(line.number))
+            })?;
             continue;
         }
         let Some(link) = row.link.as_ref().and_then(|name| names.get(name)) else {
@@ -226,6 +198,26 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
             }
             snapshot.set(quantity, *link, value);
         }
+        if let Some(ratio) = row.processor_wait_ratio {
+            if !(0.0..=1.0).contains(&ratio) {
+                let found = format!("processor_wait_ratio {ratio}");
+                let error = text.error(found, "a ratio of 0 to 1");
+                return Err(line
+                    .map_or(error.clone(), |line| error.at(line.number))
+                    .into());
+            }
+            waits.push((*link, ratio, row.window_seconds));
+        }
+    }
+    for (link, ratio, window) in waits {
+        let window = window.or(snapshot.window_seconds).unwrap_or(1.0);
+        if let End::Node(node) = fabric.link(link).from {
+            let times = NodeTimes {
+                waited_seconds: ratio * window,
+                window_seconds: window,
+            };
+            snapshot.nodes.insert(node, times);
+        }
     }
     Ok(vec![snapshot])
 }
@@ -248,26 +240,6 @@ impl PathRow {
             return Ok(());
         };
         into.paths.entry(ends).or_default().add(&counts);
-        Ok(())
-    }
-}
-
-impl NodeRow {
-    /// Adds it; the error says what was found.
-    fn read(&self, fabric: &Fabric, into: &mut Increase) -> Result<(), String> {
-        let (ratio, window) = (self.processor_wait_ratio, self.window_seconds);
-        if !((0.0..=1.0).contains(&ratio) && window.is_finite() && window > 0.0) {
-            return Err(format!("{ratio} over {window} s"));
-        }
-        let Some(node) = fabric.node_named(&self.name) else {
-            into.unmatched += 1;
-            return Ok(());
-        };
-        let times = NodeTimes {
-            waited_seconds: ratio * window,
-            window_seconds: window,
-        };
-        into.nodes.entry(node).or_default().add(&times);
         Ok(())
     }
 }
@@ -358,6 +330,34 @@ mod tests {
         let lost = fabric.find_link("r1-0 X+").unwrap();
         assert_eq!(state.received_bytes.read(lost), Err(Missing::Reset));
         assert!(state.is_spoken_of(lost));
+    }
+
+    #[test]
+    fn waiting_for_processors_is_of_the_sending_node() {
+        let text = concat!(
+            r#"{"schema":"hopbyte.link/1","link":"n0-0->r0-0 host","processor_wait_ratio":0.25}"#,
+            "\n",
+            r#"{"schema":"hopbyte.link/1","link":"n1-0->r1-0 host","processor_wait_ratio":0.5,"window_seconds":2}"#,
+            "\n",
+            r#"{"schema":"hopbyte.link/1","summary":{"window_seconds":8,"rows":2}}"#,
+            "\n",
+        );
+        let fabric = spec::fabric("torus:4x4:nodes=1").unwrap();
+        let read = |text: &str| {
+            let text = Text::from_bytes("lines", text.as_bytes(), Limits::TEXT).unwrap();
+            read(&text, &fabric)
+        };
+        let error = read(&text.replace("0.25", "1.5")).unwrap_err().to_string();
+        assert!(
+            error.starts_with("lines:1: found processor_wait_ratio 1.5"),
+            "{error}"
+        );
+        let snapshot = &read(text).unwrap()[0];
+        let waited = snapshot
+            .nodes
+            .values()
+            .map(|t| (t.waited_seconds, t.window_seconds));
+        assert_eq!(waited.collect::<Vec<_>>(), [(2.0, 8.0), (1.0, 2.0)]);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub mod values;
 pub use follow::Follow;
 pub use formats::{format, known_formats};
 pub use jobs::{Jobs, KEPT_JOBS, Listed, jobs, kept_jobs, list_jobs, read_jobs};
-pub use link_lines::ApartLine;
+pub use link_lines::PathLine;
 pub use series::{CHANGED, Counted, Series, series};
 
 use self::formats::{Format, Read};

@@ -224,7 +224,10 @@ mod tests {
             own_processes: true,
             ..Places::here("n1")
         };
-        let mut source = open(&here).expect("/proc/1/schedstat is readable");
+        let Some(mut source) = open(&here) else {
+            println!("skipped: no /proc/1/schedstat");
+            return;
+        };
         let busy = Barrier::new(3);
         let read = Barrier::new(3);
         let work = || {

@@ -158,11 +158,11 @@ impl Timeline {
     /// Seconds of a tick if the network stands still in it, else 0.
     fn standstill(&mut self, fabric: &Fabric, state: &LinkState) -> f64 {
         let hops = fabric.link_ids().filter(|&l| fabric.is_hop(l));
-        let known: Vec<f64> = hops.filter_map(|l| state.received_bytes.get(l)).collect();
-        let Some(seconds) = state.window_seconds.filter(|_| !known.is_empty()) else {
+        let known = hops.filter_map(|l| state.received_bytes.get(l));
+        let bytes = known.reduce(|sum, more| sum + more);
+        let Some((seconds, bytes)) = state.window_seconds.zip(bytes) else {
             return 0.0;
         };
-        let bytes: f64 = known.iter().sum();
         let sum = |of: fn(&(f64, f64)) -> f64| self.carried.iter().map(of).sum::<f64>();
         let usual = seconds * sum(|c| c.1) / sum(|c| c.0);
         if self.carried.len() >= BEFORE && bytes < STILL * usual {

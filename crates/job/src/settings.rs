@@ -267,7 +267,7 @@ fn table(file: &str, text: &str) -> Result<Table, InputError> {
         let error = InputError::parsed(file, e.message(), "lines of TOML, name = value")
             .hint("texts are in quotation marks: fabric = \"torus:4x4x4\"");
         match e.span() {
-            Some(span) => error.at(text[..span.start].lines().count().max(1) as u64),
+            Some(span) => error.at_byte(text, span.start),
             None => error,
         }
     })

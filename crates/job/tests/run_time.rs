@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use hopbyte_job::MachineSource;
 use hopbyte_job::calibration::parameters;
-use hopbyte_job::predict::{Ask, predict};
+use hopbyte_job::predict::{Ask, Prediction, predict};
 use hopbyte_job::verify::run_time::{Ran, compare};
+use hopbyte_job::{Machine, MachineSource};
 use hopbyte_model::parameters::Parameters;
 use std::fs::{create_dir, write};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const PROBES: &str = r#"
 {"schema":"hopbyte-probe-1","probe":"rate","bytes":8,"messages_per_second":1e5}
 "#;
 
-fn machine(fabric: &str) -> hopbyte_job::Machine {
+fn machine(fabric: &str) -> Machine {
     let source = MachineSource {
         fabric: fabric.to_owned(),
         ..MachineSource::default()
@@ -322,38 +322,44 @@ fn measured_runs_are_kept_and_become_the_interval() {
     assert!(ask("plain", &[run]).is_err());
 }
 
+/// The prediction of a trace of eight ranks as if another library had written it.
+fn by_library(machine: &Machine, network: &str, library: &str, ranks_per_node: u32) -> Prediction {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = traced(folder.path());
+    let first = trace.join("rank.0.hbt");
+    let text = std::fs::read_to_string(&first).unwrap();
+    let library = format!("size\t8\nlibrary\t{library}\n");
+    write(&first, text.replacen("size\t8\n", &library, 1)).unwrap();
+    let ask = Ask {
+        trace: trace.to_str().unwrap(),
+        machine,
+        network: Some(network),
+        placements: &[],
+        nodes: Some("all"),
+        ranks_per_node: Some(ranks_per_node),
+        seed: 1,
+        collectives: None,
+        operations_per_s: None,
+        given: Vec::new(),
+        background: None,
+        measured: &[],
+    };
+    predict(&ask).unwrap()
+}
+
 /// MPICH goes inside nodes and between them, as this does not: said where ranks share nodes and call collectives.
 #[test]
 fn collectives_of_mpich_with_several_ranks_a_node_are_assumed() {
     let machine = machine("torus:4x4");
-    let said = |version: &str, ranks_per_node| {
-        let folder = tempfile::tempdir().unwrap();
-        let trace = traced(folder.path());
-        let first = trace.join("rank.0.hbt");
-        let text = std::fs::read_to_string(&first).unwrap();
-        let library = format!("size\t8\nlibrary\tMPICH Version: {version}\n");
-        write(&first, text.replacen("size\t8\n", &library, 1)).unwrap();
-        let prediction = predict(&Ask {
-            trace: trace.to_str().unwrap(),
-            machine: &machine,
-            network: Some("plain"),
-            placements: &[],
-            nodes: Some("all"),
-            ranks_per_node: Some(ranks_per_node),
-            seed: 1,
-            collectives: None,
-            operations_per_s: None,
-            given: Vec::new(),
-            background: None,
-            measured: &[],
-        });
-        let notes = prediction.unwrap().notes;
+    let said = |ranks_per_node| {
+        let library = "MPICH Version: 4.1.2";
+        let notes = by_library(&machine, "plain", library, ranks_per_node).notes;
         notes
             .iter()
             .any(|n| n.contains("algorithms of collectives are assumed"))
     };
-    assert!(said("4.1.2", 4));
-    assert!(!said("4.1.2", 1));
+    assert!(said(4));
+    assert!(!said(1));
 }
 
 /// Open MPI 5 goes inside nodes and between them where these have several ranks; not with a rank on each.
@@ -368,29 +374,15 @@ fn algorithms_follow_the_nodes_of_each_placement() {
     };
     write(&network, toml::to_string(&slow).unwrap()).unwrap();
     let predicted = |version: &str, ranks_per_node| {
-        let folder = tempfile::tempdir().unwrap();
-        let trace = traced(folder.path());
-        let first = trace.join("rank.0.hbt");
-        let text = std::fs::read_to_string(&first).unwrap();
-        let library = format!("size\t8\nlibrary\tOpen MPI v{version}, package\n");
-        write(&first, text.replacen("size\t8\n", &library, 1)).unwrap();
-        predict(&Ask {
-            trace: trace.to_str().unwrap(),
-            machine: &machine,
-            network: network.to_str(),
-            placements: &[],
-            nodes: Some("all"),
-            ranks_per_node: Some(ranks_per_node),
-            seed: 1,
-            collectives: None,
-            operations_per_s: None,
-            given: Vec::new(),
-            background: None,
-            measured: &[],
-        })
-        .unwrap()
+        let library = format!("Open MPI v{version}, package");
+        by_library(
+            &machine,
+            network.to_str().unwrap(),
+            &library,
+            ranks_per_node,
+        )
     };
-    let notes = |p: &hopbyte_job::predict::Prediction| p.notes.join("\n");
+    let notes = |p: &Prediction| p.notes.join("\n");
     let (four, five) = (predicted("4.1.4", 4), predicted("5.0.11", 4));
     assert_ne!(four.placements[0].seconds, five.placements[0].seconds);
     // Ranks at random share nodes in another order.

@@ -65,9 +65,8 @@ fn check_depth(text: &Text, xml: &str) -> Result<(), InputError> {
             }
         }
         if depth > DEPTH {
-            let line = xml[..at].bytes().filter(|&b| b == b'\n').count() as u64 + 1;
             let found = format!("elements more than {DEPTH} deep");
-            return Err(text.error(found, "a node's topology").at(line));
+            return Err(text.error(found, "a node's topology").at_byte(xml, at));
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Counts of a node's transport by peer: a port is the interface, its own address and the peer's. The node of an address is
 //! the one that reports it as its own.
 
-use super::delta::increase;
+use super::apart::grown;
 use super::join::Joint;
 use super::reading::{Layout, Port, Reading};
 use hopbyte_fabric::{Increase, NodeId, PathCounts, Quantity};
@@ -96,12 +96,8 @@ fn counts(earlier: &Reading, later: &Reading, seconds: Option<f64>) -> Vec<Optio
     let layout = &later.layout;
     let mut counts = vec![Some(PathCounts::default()); layout.ports.len()];
     for (i, counter) in layout.counters.iter().enumerate() {
-        let grown = earlier.get(i).zip(later.get(i)).and_then(|(old, new)| {
-            let grown = increase(counter.behaviour, old, new, seconds).ok()?;
-            Some(grown as f64)
-        });
         let slot = &mut counts[usize::from(counter.port)];
-        match (&mut *slot, grown) {
+        match (&mut *slot, grown(earlier, later, i, seconds)) {
             (Some(counts), Some(grown)) => match counter.quantity {
                 Quantity::PathBytes => counts.sent_bytes += grown,
                 Quantity::PathPackets => counts.packets += grown,

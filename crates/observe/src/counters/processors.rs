@@ -1,6 +1,6 @@
 //! Time that a node's threads waited for a processor.
 
-use super::delta::increase;
+use super::apart::grown;
 use super::ends::node_of;
 use super::reading::{Layout, Port, Reading};
 use hopbyte_fabric::{Fabric, Increase, NodeTimes, Quantity};
@@ -28,11 +28,8 @@ pub(super) fn file(fabric: &Fabric, earlier: &Reading, later: &Reading, into: &m
     let Some(window) = seconds.ok().flatten().filter(|&s| s > 0.0) else {
         return;
     };
-    for (i, counter) in later.layout.counters.iter().enumerate() {
-        let Some((old, new)) = earlier.get(i).zip(later.get(i)) else {
-            continue;
-        };
-        let Ok(grown) = increase(counter.behaviour, old, new, Some(window)) else {
+    for i in 0..later.layout.counters.len() {
+        let Some(waited) = grown(earlier, later, i, Some(window)) else {
             continue;
         };
         let name = &later.layout.node;
@@ -44,7 +41,7 @@ pub(super) fn file(fabric: &Fabric, earlier: &Reading, later: &Reading, into: &m
             continue;
         };
         let times = NodeTimes {
-            waited_seconds: grown as f64 / 1e9,
+            waited_seconds: waited / 1e9,
             window_seconds: window,
         };
         into.nodes.entry(node).or_default().add(&times);

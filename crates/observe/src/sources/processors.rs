@@ -4,7 +4,6 @@
 //! Of every interval the longest delay of one thread counts: a parallel program is as slow as its slowest rank. Threads
 //! that lowered their priority mean to wait, and those that hardly run wait for moments, because they wake up often.
 
-use super::files::names;
 use super::places::{Clock, Places};
 use super::source::{Sample, Source, Unreadable};
 use crate::counters::processors;
@@ -12,7 +11,7 @@ use crate::counters::reading::Reading;
 use crate::text::decimal;
 use hopbyte_fabric::LeftOut;
 use std::collections::HashMap;
-use std::fs::{File, read_link};
+use std::fs::{File, read_dir, read_link};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +42,8 @@ struct Processors {
     clock: Clock,
     /// Whether each process is of this node.
     own: HashMap<u32, bool>,
-    threads: HashMap<u32, Spent>,
+    /// What each thread had spent at the last count; `None` if there is nothing to compare with.
+    threads: Option<HashMap<u32, Spent>>,
     waited: u64,
     counted: Instant,
 }
@@ -54,24 +54,21 @@ pub(super) fn open(places: &Places) -> Option<Source> {
         return None;
     }
     let proc = places.root.join("proc");
-    let space = places
-        .own_processes
-        .then(|| space(&proc.join("thread-self")));
+    let space = match places.own_processes {
+        true => Some(space(&proc.join("thread-self"))?),
+        false => None,
+    };
     let mut processors = Processors {
-        space: match space {
-            Some(found) => Some(found?),
-            None => None,
-        },
+        space,
         proc,
         clock: places.clock(),
         own: HashMap::new(),
-        threads: HashMap::new(),
+        threads: None,
         waited: 0,
         counted: Instant::now(),
     };
     spent(&processors.proc.join("1"))?;
     processors.count();
-    processors.waited = 0;
     let layout = Arc::new(processors::layout(&places.node));
     let mut reading = Reading::new(layout, processors.clock.now());
     reading.set(0, Some(0));
@@ -88,11 +85,10 @@ impl Processors {
     fn count(&mut self) -> bool {
         let interval = self.counted.elapsed();
         self.counted = Instant::now();
-        let all = names(&self.proc);
-        let all = all.iter().filter_map(|n| n.parse::<u32>().ok());
         let before = std::mem::take(&mut self.own);
-        let mut threads = HashMap::with_capacity(self.threads.len());
-        for process in all {
+        let last = self.threads.take();
+        let mut threads = HashMap::with_capacity(last.as_ref().map_or(0, HashMap::len));
+        for process in numbers(&self.proc) {
             let folder = self.proc.join(process.to_string());
             let known = before.get(&process).copied();
             let own = known.unwrap_or_else(|| self.is_own(&folder));
@@ -101,21 +97,13 @@ impl Processors {
                 waiting(&folder, process, &mut threads);
             }
             if threads.len() > MOST {
-                self.threads.clear();
                 return false;
             }
         }
-        let ns = interval.as_nanos() as f64;
-        let delays = threads.iter().filter_map(|(thread, new)| {
-            // Threads that are new count from their beginning; so do those whose number is used again.
-            let old = self.threads.get(thread).copied().unwrap_or_default();
-            let grown = |i: usize| new[i].checked_sub(old[i]).unwrap_or(new[i]);
-            let (runs, waits, times) = (grown(0), grown(1), grown(2));
-            (runs as f64 >= RUNS * ns || waits / times.max(1) >= WAITS).then_some(waits)
-        });
-        let longest = delays.max().unwrap_or(0);
-        self.waited += longest.min(interval.as_nanos() as u64);
-        self.threads = threads;
+        if let Some(last) = last {
+            self.waited += longest(&last, &threads, interval);
+        }
+        self.threads = Some(threads);
         true
     }
 
@@ -124,7 +112,6 @@ impl Processors {
         self.space.as_ref().is_none_or(own)
     }
 }
-
 impl Sample for Processors {
     fn sample(&mut self, reading: &mut Reading) -> Result<(), Unreadable> {
         reading.moment = self.clock.now();
@@ -134,6 +121,25 @@ impl Sample for Processors {
         }
         Ok(())
     }
+}
+
+/// The longest delay of a thread in an interval, in nanoseconds.
+fn longest(last: &HashMap<u32, Spent>, now: &HashMap<u32, Spent>, interval: Duration) -> u64 {
+    let ns = interval.as_nanos() as f64;
+    let delays = now.iter().filter_map(|(thread, new)| {
+        // Threads that are new count from their beginning; so do those whose number is used again.
+        let old = last.get(thread).copied().unwrap_or_default();
+        let grown = |i: usize| new[i].checked_sub(old[i]).unwrap_or(new[i]);
+        let (runs, waits, times) = (grown(0), grown(1), grown(2));
+        (runs as f64 >= RUNS * ns || waits / times.max(1) >= WAITS).then_some(waits)
+    });
+    delays.max().unwrap_or(0).min(interval.as_nanos() as u64)
+}
+
+/// Numbers of processes or threads that a folder has.
+fn numbers(folder: &Path) -> impl Iterator<Item = u32> {
+    let entries = read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
 /// The network namespace of a process.
@@ -148,10 +154,8 @@ fn waiting(folder: &Path, process: u32, into: &mut HashMap<u32, Spent>) {
         Some(1) => into.extend(spent(folder).map(|s| (process, s))),
         Some(_) => {
             let tasks = folder.join("task");
-            let all = names(&tasks);
-            let all = all.iter().filter_map(|n| n.parse::<u32>().ok());
-            let spent = all.filter_map(|t| Some((t, spent(&tasks.join(t.to_string()))?)));
-            into.extend(spent);
+            let spent = |t: u32| Some((t, spent(&tasks.join(t.to_string()))?));
+            into.extend(numbers(&tasks).filter_map(spent));
         }
         None => {}
     }

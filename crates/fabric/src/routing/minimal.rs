@@ -1,5 +1,6 @@
 //! All shortest paths as one weighted path set.
 
+use super::together::{TOGETHER, Together};
 use super::unroutable::{Dead, Unroutable, hosts_up};
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
@@ -8,9 +9,6 @@ use std::sync::{Arc, OnceLock};
 
 /// Distance between disconnected routers.
 const FAR: u16 = u16::MAX;
-
-/// Routers to which distances are searched together, a bit of a word each.
-const TOGETHER: usize = u64::BITS as usize;
 
 /// Shortest paths between routers over links that are up. Traffic splits at every router over the links of shortest
 /// paths, in proportion to their capacity: the expectation of an adaptive minimal router without other traffic, and
@@ -209,43 +207,23 @@ impl MinimalPaths {
 fn distances(into: &[Vec<RouterId>]) -> Vec<u16> {
     let n = into.len();
     let mut distance = vec![FAR; n * n];
-    let (mut reached, mut next) = (vec![0u64; n], vec![0u64; n]);
+    let mut searches = Together::new(n);
+    let before = |at: u32| into[at as usize].iter().map(|from| (from.0, ()));
     for (chunk, rows) in distance.chunks_mut((n * TOGETHER).max(1)).enumerate() {
-        reached.fill(0);
-        let mut ends: Vec<(RouterId, u64)> = Vec::new();
-        for (bit, row) in rows.chunks_mut(n).enumerate() {
-            let to = chunk * TOGETHER + bit;
-            row[to] = 0;
-            reached[to] = 1 << bit;
-            ends.push((RouterId::of(to), 1 << bit));
-        }
-        for hops in 1..FAR {
-            let mut found = Vec::new();
-            for &(at, roots) in &ends {
-                for &from in &into[at.index()] {
-                    let new = roots & !reached[from.index()];
-                    if new == 0 {
-                        continue;
-                    }
-                    if next[from.index()] == 0 {
-                        found.push((from, 0));
-                    }
-                    next[from.index()] |= new;
-                }
-            }
-            if found.is_empty() {
-                break;
-            }
-            for (from, new) in &mut found {
-                *new = std::mem::take(&mut next[from.index()]);
-                reached[from.index()] |= *new;
-                let mut bits = *new;
+        let first = chunk * TOGETHER;
+        let last = n.min(first + TOGETHER);
+        let mut ends = searches.begin((first..last).map(|to| to as u32));
+        for hops in 0..FAR {
+            for &(from, mut bits) in &ends {
                 while bits != 0 {
-                    rows[bits.trailing_zeros() as usize * n + from.index()] = hops;
+                    rows[bits.trailing_zeros() as usize * n + from as usize] = hops;
                     bits &= bits - 1;
                 }
             }
-            ends = found;
+            ends = searches.step(ends.iter(), before, |(), _| {});
+            if ends.is_empty() {
+                break;
+            }
         }
     }
     distance

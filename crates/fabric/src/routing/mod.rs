@@ -12,6 +12,7 @@ mod legs;
 mod minimal;
 mod rings;
 mod tables;
+mod together;
 mod tree;
 mod unroutable;
 mod up_down;

@@ -1,6 +1,7 @@
 //! Up/down forwarding tables for any switch graph.
 
 use super::tables::ForwardingTables;
+use super::together::{TOGETHER, Together};
 use crate::fabric::{End, Fabric};
 use crate::ids::{NodeId, RouterId};
 use rayon::prelude::*;
@@ -12,9 +13,6 @@ const MOST_TOPS: usize = 64;
 
 /// Destinations whose routes are found at a time.
 const DESTINATIONS: usize = 256;
-
-/// Routers to which routes are searched together, a bit of a word each.
-const TOGETHER: usize = u64::BITS as usize;
 
 /// Shortest routes without an up link after a down link, which cannot deadlock (Autonet; the idea of OpenSM's updn
 /// engine). Up is towards the routers farthest from any node; equal heights are ordered by id. Where that leaves a pair
@@ -293,20 +291,21 @@ impl<'a> Graph<'a> {
     /// The shortest routes of all routers to each of at most [`TOGETHER`]. A router with an all-down route takes the
     /// shortest of these, on which its neighbours rely; others go up first.
     fn ways(&self, roots: &[u32], rank: &[u32]) -> Ways {
-        let mut ways = Ways {
-            reached: vec![0; rank.len()],
-            over: vec![0; self.out.iter().map(Vec::len).sum()],
+        let mut searches = Together::new(rank.len());
+        let begin = searches.begin(roots.iter().copied());
+        let mut over = vec![0; self.out.iter().map(Vec::len).sum()];
+        let mut step = |ends: &mut dyn Iterator<Item = &(u32, u64)>, goes_down: bool| {
+            let before = |at: u32| {
+                let links = self.into[at as usize].iter().copied();
+                let here = rank[at as usize];
+                links.filter(move |&(from, _)| (rank[from as usize] > here) == goes_down)
+            };
+            searches.step(ends, before, |link, new| over[link as usize] |= new)
         };
-        let mut next = vec![0u64; rank.len()];
-        for (bit, &root) in roots.iter().enumerate() {
-            ways.reached[root as usize] |= 1 << bit;
-        }
-        let begin = roots.iter().enumerate().map(|(bit, &r)| (r, 1 << bit));
         // All-down: backwards from the roots to ever higher routers, by hops.
-        let mut down: Vec<Vec<(u32, u64)>> = vec![begin.collect()];
+        let mut down = vec![begin];
         loop {
-            let ends = down[down.len() - 1].iter();
-            let found = self.step(ends, |from, at| from > at, rank, (&mut ways, &mut next));
+            let found = step(&mut down[down.len() - 1].iter(), true);
             if found.is_empty() {
                 break;
             }
@@ -315,39 +314,10 @@ impl<'a> Graph<'a> {
         // Up first: from every router reached to lower ones.
         let (mut hops, mut up) = (0, Vec::new());
         while hops < down.len() || !up.is_empty() {
-            let ends = down.get(hops).into_iter().flatten().chain(&up);
-            up = self.step(ends, |from, at| from < at, rank, (&mut ways, &mut next));
+            up = step(&mut down.get(hops).into_iter().flatten().chain(&up), false);
             hops += 1;
         }
-        ways
-    }
-
-    /// One hop back from routers, to those that have not reached the same roots; `fits` compares ranks. `next` is zero
-    /// before and after.
-    fn step<'b>(
-        &self,
-        ends: impl Iterator<Item = &'b (u32, u64)>,
-        fits: impl Fn(u32, u32) -> bool,
-        rank: &[u32],
-        (ways, next): (&mut Ways, &mut [u64]),
-    ) -> Vec<(u32, u64)> {
-        let mut found = Vec::new();
-        for &(at, roots) in ends {
-            for &(from, link) in &self.into[at as usize] {
-                let new = roots & !ways.reached[from as usize];
-                if new != 0 && fits(rank[from as usize], rank[at as usize]) {
-                    ways.over[link as usize] |= new;
-                    if next[from as usize] == 0 {
-                        found.push((from, 0));
-                    }
-                    next[from as usize] |= new;
-                }
-            }
-        }
-        for (from, new) in &mut found {
-            *new = std::mem::take(&mut next[*from as usize]);
-            ways.reached[*from as usize] |= *new;
-        }
-        found
+        let reached = searches.reached;
+        Ways { reached, over }
     }
 }

@@ -1,13 +1,13 @@
 //! Checks of a machine: connectivity, routability, credit loops, cabling.
 
 use crate::direction::Direction;
-use crate::fabric::{End, Fabric, Node};
+use crate::fabric::{End, Fabric, Link, Node};
 use crate::ids::{LinkId, NodeId, RouterId};
 use crate::reach::Reach;
 use crate::routing::dependencies::{VirtualChannels, credit_loop};
 use crate::routing::{DimensionOrder, Routing};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Largest number of links listed in a finding.
 const LISTED: usize = 50;
@@ -188,6 +188,14 @@ fn route_findings(fabric: &Fabric, routing: &Routing, reach: &Reach) -> Vec<Find
 /// Cables that are one-way, down, degraded, or slower than others of their kind.
 fn cabling(fabric: &Fabric) -> Vec<Finding> {
     let usual = fabric.kind_summary();
+    // Kinds of InfiniBand are widths and rates, so a cable that came up slower is of another kind than its parallels.
+    let mut fastest: HashMap<(RouterId, RouterId), f64> = HashMap::new();
+    for link in fabric.links() {
+        let Some(ends) = routers(link) else { continue };
+        let of_pair = fastest.entry(ends).or_default();
+        *of_pair = of_pair.max(link.nominal.0);
+    }
+    let parallel = |link: &Link| routers(link).and_then(|ends| fastest.get(&ends)).copied();
     let mut lists: BTreeMap<&'static str, Vec<LinkId>> = BTreeMap::new();
     for id in fabric.link_ids() {
         let link = fabric.link(id);
@@ -200,9 +208,11 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
         if back.is_none_or(|b| b.nominal != link.nominal || b.is_up() != link.is_up()) {
             lists.entry("asymmetric_cable").or_default().push(id);
         }
-        if usual
-            .get(fabric.kind(id).name.as_str())
-            .is_some_and(|(_, c)| link.nominal.0 < c.0 * 0.999)
+        let of_kind = usual.get(fabric.kind(id).name.as_str()).map(|(_, c)| c.0);
+        if [of_kind, parallel(link)]
+            .into_iter()
+            .flatten()
+            .any(|c| link.nominal.0 < c * 0.999)
         {
             lists.entry("slow_link").or_default().push(id);
         }
@@ -211,7 +221,7 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
         "link_down" => "links are down",
         "degraded_link" => "links run with lanes missing",
         "asymmetric_cable" => "links have no equal link back over the same ports",
-        _ => "links are slower than most of their kind",
+        _ => "links are slower than most of their kind, or than another between the same routers",
     };
     lists
         .into_iter()
@@ -227,6 +237,14 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
             )
         })
         .collect()
+}
+
+/// Both ends of a link between routers.
+fn routers(link: &Link) -> Option<(RouterId, RouterId)> {
+    match (link.from, link.to) {
+        (End::Router(from), End::Router(to)) => Some((from, to)),
+        _ => None,
+    }
 }
 
 /// Seconds on each link if every node sends one byte to every other: routes over the link divided by its capacity;

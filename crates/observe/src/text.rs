@@ -2,7 +2,7 @@
 //!
 //! A [`Text`] is a whole file in memory, decompressed if its content is gzip or zstd, regardless of its name. While
 //! it is read, its size and the length of every line are checked against [`Limits`]: a hundred megabytes without a
-//! line end are refused after the first megabyte. Parsing works on byte slices; only names become strings, with bytes
+//! line end are refused after the first megabyte, unless they begin as JSON or XML. Parsing works on byte slices; only names become strings, with bytes
 //! that are not UTF-8 replaced.
 //!
 //! [`open`] opens all files of a user: regular files, and pipes that are already open. Reading a named pipe without a
@@ -24,7 +24,7 @@ use std::path::Path;
 pub struct Limits {
     /// Maximum number of bytes, after decompression.
     pub bytes: u64,
-    /// Maximum number of bytes of one line.
+    /// Maximum number of bytes of one line, except in JSON and XML.
     pub line: usize,
     /// Whether content with zero bytes is accepted, without a limit on lines; refused otherwise.
     pub binary: bool,
@@ -54,6 +54,7 @@ impl Limits {
     };
 }
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Read size in bytes.
 const CHUNK: usize = 1 << 18;
 
@@ -300,6 +301,9 @@ impl Bounded {
             let error = InputError::new(&self.file, "binary data (a zero byte)", "text");
             return Err(error.hint("is this the right file?").into());
         }
+        if self.is_nested() {
+            return Ok(());
+        }
         let longest = self.limits.line;
         let mut at = new;
         loop {
@@ -334,6 +338,13 @@ impl Bounded {
         }
     }
 
+    /// Whether it begins as JSON or XML does, which programs write without line ends.
+    fn is_nested(&self) -> bool {
+        let start = &self.bytes[..self.bytes.len().min(4096)];
+        let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start);
+        matches!(start.trim_ascii_start().first(), Some(b'{' | b'[' | b'<'))
+    }
+
     /// Error of a broken stream: the operating system's, or invalid compressed data.
     fn failed(&self, error: &io::Error) -> ObserveError {
         InputError::new(
@@ -346,8 +357,8 @@ impl Bounded {
     }
 
     fn finish(mut self) -> Text {
-        if self.bytes.starts_with(b"\xef\xbb\xbf") {
-            self.bytes.drain(..3);
+        if self.bytes.starts_with(BYTE_ORDER_MARK) {
+            self.bytes.drain(..BYTE_ORDER_MARK.len());
         }
         Text {
             file: self.file,

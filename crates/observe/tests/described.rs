@@ -50,6 +50,19 @@ fn nodes_of_kubernetes_have_their_gpus_and_domains() {
     assert_eq!(machine.fabric.network_routers(), 5);
 }
 
+/// `kubectl get -o yaml` prints a list; files of objects have them one after the other.
+#[test]
+fn nodes_of_several_documents_are_one_cluster() {
+    let node = |name: &str, rack: &str| {
+        let labels = format!("  labels:\n    topology.kubernetes.io/rack: {rack}\n");
+        format!("---\napiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n{labels}")
+    };
+    let other = "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: default\n";
+    let text = [&node("a", "r1"), other, &node("b", "r1"), &node("c", "r2")].concat();
+    let machine = crate::common::parse(&text).unwrap();
+    assert_eq!(machine.fabric.nodes().len(), 3);
+}
+
 #[test]
 fn hyper_nodes_are_switches() {
     let machine = read("kubernetes/hyper.yaml", &[]).unwrap();

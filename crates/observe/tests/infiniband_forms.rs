@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::common::{content, machine, machine_of, parse, with_routes};
+use crate::common::{SUBNET, content, machine, machine_of, parse, with_routes};
+use hopbyte_fabric::check::Check;
 use hopbyte_fabric::{Fabric, LinkId, NodeId, Reach};
 use hopbyte_observe::Machine;
 use hopbyte_testdata::{own, shared};
@@ -404,4 +405,28 @@ fn ports_that_are_down_have_a_width_in_old_versions() {
         notes.contains("was the file cut, or does it list switches alone?"),
         "{notes}"
     );
+}
+
+/// A cable that came up with one lane of four, beside one with all: `1xEDR` and `4xEDR` are kinds of their own.
+#[test]
+fn a_cable_slower_than_its_parallel_is_found() {
+    let cable =
+        |rate: &str| format!("[6]\t\"S-0000000000000002\"[6]\t\t# \"leaf two\" lid 2 {rate}\n");
+    let back =
+        |rate: &str| format!("[6]\t\"S-0000000000000001\"[6]\t\t# \"leaf one\" lid 1 {rate}\n");
+    let found = |rate: &str| {
+        let scan = SUBNET
+            .replacen("[3]\t\"S-", &(cable(rate) + "[3]\t\"S-"), 1)
+            .replacen("[4]\t\"S-", &(back(rate) + "[4]\t\"S-"), 1);
+        let machine = parse(&scan).unwrap();
+        let check = Check::of(&machine.fabric, &machine.routing, None);
+        let slow: Vec<LinkId> = (check.findings.into_iter())
+            .filter(|f| f.kind == "slow_link")
+            .flat_map(|f| f.links)
+            .collect();
+        (machine.fabric.links().len(), slow.len())
+    };
+    let (links, slow) = found("4xQDR");
+    assert_eq!(slow, 0);
+    assert_eq!(found("1xQDR"), (links, 2));
 }

@@ -248,6 +248,12 @@ pub fn format(text: &Text) -> Result<Known, InputError> {
     Ok(Format::of(text)?.known)
 }
 
+/// A header of CSV whose cells are in quotes, without them.
+fn without_quotes(line: &[u8]) -> Option<Vec<u8>> {
+    let is_quoted = line.starts_with(b"\"") && memchr::memmem::find(line, b"\",\"").is_some();
+    is_quoted.then(|| line.iter().copied().filter(|&b| b != b'"').collect())
+}
+
 impl Format {
     /// The format of a text.
     ///
@@ -256,7 +262,8 @@ impl Format {
     pub(super) fn of(text: &Text) -> Result<&'static Self, InputError> {
         for line in text.lines().take(LINES) {
             let content = line.trimmed();
-            if let Some(found) = TABLE.iter().find(|f| (f.is_line)(content)) {
+            let of = |content: &[u8]| TABLE.iter().find(|f| (f.is_line)(content));
+            if let Some(found) = of(content).or_else(|| of(&without_quotes(content)?)) {
                 found.end.check(text)?;
                 return Ok(found);
             }

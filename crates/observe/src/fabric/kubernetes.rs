@@ -33,7 +33,7 @@ pub fn recognise(text: &Text) -> bool {
 }
 
 /// Resources that count accelerators.
-const RESOURCES: [&str; 8] = [
+const RESOURCES: [&str; 9] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
     "google.com/tpu",
@@ -42,6 +42,7 @@ const RESOURCES: [&str; 8] = [
     "habana.ai/gaudi",
     "aws.amazon.com/neuron",
     "nvidia.com/pgpu",
+    "alibabacloud.com/gpu-count",
 ];
 
 /// Labels with the product of a node's accelerators, or of the node.
@@ -66,13 +67,18 @@ struct Node {
 
 /// Reads the nodes.
 pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Read, InputError> {
-    let document = yaml::document(text)?;
-    let own = std::slice::from_ref(&document);
-    let objects = document.get("items").map_or(own, Yaml::items);
+    let documents = yaml::documents(text)?;
+    let mut objects: Vec<&Yaml> = Vec::new();
+    for document in &documents {
+        match document.get("items") {
+            Some(list) => objects.extend(list.items()),
+            None => objects.push(document),
+        }
+    }
     let is = |o: &&Yaml, kind: &str| o.word("kind").unwrap_or("Node") == kind;
     let mut nodes = Vec::new();
     let mut seen = HashSet::new();
-    for object in objects.iter().filter(|o| is(o, "Node")) {
+    for object in objects.iter().copied().filter(|o| is(o, "Node")) {
         let node = node(text, object)?;
         if !seen.insert(node.name.clone()) {
             return Err(text.error(node.name, "every node once"));
@@ -109,8 +115,15 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Read, InputError> {
         "nodes are",
         "not ready or cordoned, and read like the others",
     );
-    let hyper = hyper_nodes(objects.iter().filter(|o| is(o, "HyperNode")), notes);
-    let levels = objects.iter().find(|o| is(o, "Topology")).map(kueue_levels);
+    let hyper = hyper_nodes(
+        objects.iter().copied().filter(|o| is(o, "HyperNode")),
+        notes,
+    );
+    let levels = objects
+        .iter()
+        .copied()
+        .find(|o| is(o, "Topology"))
+        .map(kueue_levels);
     let all: Vec<Labels> = nodes.iter().map(|n| n.labels.clone()).collect();
     let family = labels::family(&all, levels.filter(|l| !l.is_empty()));
     let mut placed = Vec::new();

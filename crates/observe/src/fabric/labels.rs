@@ -232,8 +232,7 @@ pub fn tree(nodes: &[(String, Vec<String>)], notes: &mut Vec<String>) -> Vec<Swi
         let path = path.iter().rev().map(|&l| l.to_owned()).collect();
         paths.entry(path).or_default().push(node.clone());
     }
-    let what =
-        "no label of the network's topology, and is placed on a switch of its own below the root";
+    let what = "no label of the network's topology: below the root on a switch for these alone";
     note_of(notes, &missing, "node has", "nodes have", what);
     let mut known: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
     for path in paths.keys() {

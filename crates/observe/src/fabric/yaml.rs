@@ -183,12 +183,17 @@ pub fn is_json_with(text: &Text, keys: &[&str]) -> bool {
     is_json(text) && keys.iter().all(has)
 }
 
-/// Reads a document in JSON, or the first one in YAML.
+/// Reads a document in JSON or YAML.
 pub fn document(text: &Text) -> Result<Yaml, InputError> {
-    if !is_json(text) {
-        return read(text);
+    only(text, documents(text)?)
+}
+
+/// Reads a document in JSON, or all of a file in YAML (`---` between them), at least one.
+pub fn documents(text: &Text) -> Result<Vec<Yaml>, InputError> {
+    if is_json(text) {
+        return Ok(vec![text.json("JSON")?]);
     }
-    text.json("JSON")
+    read_all(text)
 }
 
 /// A line with content: indentation and text without comment.
@@ -198,17 +203,32 @@ struct Content<'a> {
     text: &'a [u8],
 }
 
-/// Reads the first document of a file.
+/// Reads a file of one document.
 pub fn read(text: &Text) -> Result<Yaml, InputError> {
-    let mut contents = Vec::new();
+    only(text, read_all(text)?)
+}
+
+/// The document of a file that has one.
+fn only(text: &Text, mut documents: Vec<Yaml>) -> Result<Yaml, InputError> {
+    if let Some(second) = documents.get(1) {
+        let error = text.error("a second document", "one document");
+        return Err(error.at(second.line));
+    }
+    let first = documents.pop();
+    first.ok_or_else(|| text.error("", "YAML"))
+}
+
+fn read_all(text: &Text) -> Result<Vec<Yaml>, InputError> {
+    let (mut documents, mut contents) = (Vec::new(), Vec::new());
     for line in text.lines() {
         let bare = without_comment(line.bytes).trim_ascii_end();
         let indent = bare.iter().take_while(|&&b| b == b' ').count();
         let content = &bare[indent..];
         match content {
             [] => {}
-            b"---" if indent == 0 && contents.is_empty() => {}
-            b"---" | b"..." if indent == 0 => break,
+            b"---" | b"..." if indent == 0 => {
+                documents.extend(parsed(text, std::mem::take(&mut contents))?);
+            }
             [b'\t', ..] => {
                 return Err(text.error_at(line, "blanks, not tabs, before the text"));
             }
@@ -219,16 +239,25 @@ pub fn read(text: &Text) -> Result<Yaml, InputError> {
             }),
         }
     }
+    documents.extend(parsed(text, contents)?);
+    if documents.is_empty() {
+        return Err(text.error("", "YAML"));
+    }
+    Ok(documents)
+}
+
+/// The document of these lines; none of no lines.
+fn parsed(text: &Text, contents: Vec<Content<'_>>) -> Result<Option<Yaml>, InputError> {
     let mut parser = Parser { text, contents };
     // Items are popped from the end.
     parser.contents.reverse();
     let Some(first) = parser.contents.last() else {
-        return Err(text.error("", "YAML"));
+        return Ok(None);
     };
     let indent = first.indent;
     let value = parser.block(indent, 0)?;
     match parser.contents.last() {
-        None => Ok(value),
+        None => Ok(Some(value)),
         Some(rest) => Err(text.error_at(rest.line, "the indentation of the lines above")),
     }
 }
@@ -472,10 +501,25 @@ mod tests {
     }
 
     #[test]
+    fn documents_are_counted() {
+        let all = |content: &str| {
+            let text = Text::from_bytes("f", content.as_bytes(), Limits::TEXT).unwrap();
+            documents(&text).map_err(|e| e.to_string())
+        };
+        let found = all("---\na: 1\n---\n# none\n---\nb: 2\n...\nc: 3\n").unwrap();
+        let keys: Vec<&str> = found.iter().map(|d| d.pairs()[0].0.as_str()).collect();
+        assert_eq!(keys, ["a", "b", "c"]);
+        assert_eq!(all("{\"a\": 1}").unwrap().len(), 1);
+        assert!(all("---\n---\n").is_err());
+        let error = parse("a: 1\n---\nb: 2\n").unwrap_err();
+        assert_eq!(error, "f:3: found a second document, expected one document");
+    }
+
+    #[test]
     fn blocks_lists_and_scalars() {
         let yaml = parse(
             "---\n# comment\n- name: \"a # b\"   # after\n  list:\n  - 1\n  - x: 2\n    y: [3, 'four']\n  \
-             empty:\n- - nested\n  - again\n...\nnot read",
+             empty:\n- - nested\n  - again\n...\n",
         )
         .unwrap();
         let Value::List(items) = &yaml.value else {

@@ -92,6 +92,23 @@ fn a_huge_line_is_refused_early() {
     assert!(read(&[0; 3 << 20], Limits::ANY).unwrap().is_binary());
 }
 
+/// `flux jobs --json` and others print a single line.
+#[test]
+fn json_and_xml_may_be_one_long_line() {
+    for start in ["[", "\u{feff} \n\t{", "<"] {
+        let text = [start, &"1,".repeat(1 << 20), "1]"].concat();
+        assert!(read(text.as_bytes(), Limits::TEXT).is_ok());
+        let limits = Limits {
+            bytes: 1 << 20,
+            ..Limits::TEXT
+        };
+        let error = read(text.as_bytes(), limits).unwrap_err();
+        assert!(error.contains("more than 1048576 bytes"), "{error}");
+    }
+    let text = [&" ".repeat(5000), "[", &"1,".repeat(1 << 20)].concat();
+    assert!(read(text.as_bytes(), Limits::TEXT).is_err());
+}
+
 #[test]
 fn compressed_content_is_recognised_and_bounded() {
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());

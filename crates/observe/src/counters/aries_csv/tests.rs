@@ -73,6 +73,12 @@ fn both_headers_and_either_columns_are_read() {
         new.column(Quantity::ReceivedBytes),
         old.column(Quantity::ReceivedBytes)
     );
+    let quoted = |text: &str| format!("\"{}\"\n", text.trim_end().replace(',', "\",\""));
+    let quoted = read(&(quoted(HEADER) + &quoted(&rows)), &fabric).unwrap();
+    assert_eq!(
+        new.column(Quantity::ReceivedBytes),
+        quoted.column(Quantity::ReceivedBytes)
+    );
     let short = "sg,sr,sc,dg,dr,dc,color,flits,stalls\n0,0,0,0,0,5,g,24,64\n";
     let short = read(short, &fabric).unwrap();
     assert_eq!(

@@ -75,7 +75,7 @@ pub fn check(
     let all = fabric.routers().len().pow(2);
     if same + differ.len() < all && strangers == 0 {
         notes.push(format!(
-            "it has {} of {all} distances: was the file cut?",
+            "it has {} of {all} distances: updn lists none of switches that it joins by no path; else the file was cut",
             same + differ.len()
         ));
     }

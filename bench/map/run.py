@@ -2,7 +2,8 @@
 """The mapper beside other tools on the same problems, in one run: `make bench-map`.
 
 Prints the table and writes it to bench/results/map.json and bench/results/map.md. With `--problems` only these
-are run and their rows replace earlier ones. Peers run if they are installed: Scotch (Debian's
+are run and their rows replace earlier ones. With `--seed` the problems are sixteen others, drawn from this number
+(`drawn.rs`), on which no constant of the mapper was chosen; their rows are printed and not kept. Peers run if they are installed: Scotch (Debian's
 `libscotch-dev`), Zoltan2 (`libtrilinos-zoltan2-dev` and its parts), TreeMatch (inside Debian's Open MPI 4; its
 matrix is dense, so up to 4,096 ranks), KaHIP (Python package `kahip`), SharedMap (`chszlablib`), IntMap
 (`intmap.sh`), Mt-KaHyPar (`mtkahypar`; on P1bg, it does not end on more than some hundred targets). The last five
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -46,6 +48,9 @@ EFFORT = {
     "P1bg": ("6k", 6), "P2": ("40k", 1), "P3": ("1.5", 1), "P4": ("5", 1), "P5f": ("2.5", 2),
     "P5d": ("2", 2), "SPt": ("3", 1), "SPf": ("100k", 1), "SPd": ("3", 1),
 }  # fmt: skip
+DRAWN, DRAWN_EFFORT = 16, ("2", 1)
+# Machines whose hosts have coordinates, for Zoltan2.
+TORI = {"P1bg": "2 2 8", "P2": "8 8 8", "P3": "16 12 24", "P4": "16 12 24"}
 
 
 @dataclass
@@ -158,9 +163,6 @@ class Bench:
         """The problem in the peers' files."""
         folder = self.folder / problem
         subprocess.run([self.ours, "export", problem, str(folder)], check=True)
-        tasks = int((folder / "traffic.grf").read_text().split(maxsplit=2)[1])
-        hosts = {"P1bg": 16, "P2": 512, "P4": 8192}.get(problem, 1024)
-        self.rooms[problem] = (hosts, tasks // hosts)
         return folder
 
     def add(self, which: tuple[str, str, str], text: str, hosts: Path, *used: float) -> None:
@@ -179,10 +181,12 @@ class Bench:
         if done is None:
             return False
         self.add((problem, "in-order", "none"), done[0], hosts, *done[1:])
+        used = Counter(hosts.read_text().split())
+        self.rooms[problem] = (len(used), max(used.values()))
         return True
 
     def run_ours(self, problem: str, objective: str, name: str) -> None:
-        effort, runs = EFFORT[problem]
+        effort, runs = EFFORT.get(problem, DRAWN_EFFORT)
         if not effort.endswith("k"):
             effort = f"{self.effort * float(effort):g}"
         self.say(f"{problem}: hopbyte, {name}")
@@ -216,15 +220,15 @@ class Bench:
             if not (folder / "target.tgt").exists():
                 target = [str(folder / "machine.grf"), str(folder / "terminals.txt")]
             self.peer(problem, "scotch", [str(self.programs / "scotch_map"), graph, str(out), *target], out)
-        tasks = folder / "tasks.txt"
-        torus = {"P1bg": "2 2 8", "P2": "8 8 8"}.get(problem, "16 12 24").split()
-        if self.zoltan2 and (folder / "hosts.txt").exists() and tasks.stat().st_size:
-            files = [graph, str(tasks), str(folder / "hosts.txt"), str(folder / "z2.map"), *torus]
+        tasks, torus = folder / "tasks.txt", TORI.get(problem)
+        if self.zoltan2 and torus and (folder / "hosts.txt").exists() and tasks.stat().st_size:
+            files = [graph, str(tasks), str(folder / "hosts.txt"), str(folder / "z2.map"), *torus.split()]
             self.peer(problem, "zoltan2", [str(self.programs / "zoltan2"), *files], folder / "z2.map")
         if self.mtkahypar and (folder / "hops.txt").exists():
             files = [graph, str(folder / "hops.txt"), str(folder / "mtk.map")]
             self.peer(problem, "mtkahypar", [self.python, str(HERE / "mtkahypar_map.py"), *files], folder / "mtk.map")
-        self.on_trees(problem, folder)
+        if (folder / "order.txt").exists():
+            self.on_trees(problem, folder)
 
     def on_trees(self, problem: str, folder: Path) -> None:
         """Peers that model a machine as a tree."""
@@ -271,6 +275,18 @@ def verdict(rows: list[Row]) -> None:
         holds = holds and (seconds is None or ours.wall_seconds <= seconds)
         best = f"{min(others):.1f}" if others else "-"
         print(f"{problem:<5} {'holds' if holds else 'MISSES':<7} {ours.worst_link_us:.2f} us of {worst:g}, best peer {best}")
+
+
+def beside(rows: list[Row]) -> None:
+    """For each drawn problem our worst link with host links over that of the best peer and of the order."""
+    for problem in dict.fromkeys(r.problem for r in rows):
+        here = [r for r in rows if r.problem == problem]
+        at = {r.objective: r.with_hosts_us or r.worst_link_us for r in here if r.mapper == "hopbyte"}
+        first = next(r for r in here if r.mapper == "in-order")
+        others = [r.with_hosts_us or r.worst_link_us for r in here if r.mapper not in ("hopbyte", "in-order")]
+        ours, order = at["worst-link"], first.with_hosts_us or first.worst_link_us
+        best = f", {ours / min(others):.3f} of the best peer" if others else ""
+        print(f"{problem:<7} {ours:,.2f} us: {ours / order:.3f} of in order{best}")
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -321,12 +337,16 @@ def kept(rows: list[Row], problems: list[str], *, peers: bool) -> list[Row]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="*", default=list(HOLD), choices=list(HOLD))
+    parser.add_argument("--seed", type=int, help="problems drawn from this number instead")
     parser.add_argument("--no-peers", action="store_true", help="measure only our rows; those of peers stay")
     parser.add_argument("--python", default=sys.executable, help="the Python that has mtkahypar and chszlablib")
     parser.add_argument("--intmap", type=Path, default=ROOT / "build/peers/intmap", help="folder of intmap.sh")
     parser.add_argument("--effort", type=float, default=1.0, help="times the seconds of our searches: on a busy machine")
     parser.add_argument("--program", help="the benchmark program, instead of building it")
     args = parser.parse_args()
+    drawn = args.seed is not None
+    if drawn:
+        args.problems = [f"S{args.seed}-{number}" for number in range(DRAWN)]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as temporary:
         bench = Bench(Path(temporary), args)
@@ -343,9 +363,10 @@ def main() -> int:
             if not args.no_peers:
                 bench.peers(problem, bench.export(problem))
             # After every problem: a run takes the better part of an hour.
-            rows = kept(bench.rows, args.problems[:number], peers=not args.no_peers)
-        print(*table(rows), sep="\n")
-        verdict(rows)
+            if not drawn:
+                rows = kept(bench.rows, args.problems[:number], peers=not args.no_peers)
+        print(*table(bench.rows if drawn else rows), sep="\n")
+        (beside if drawn else verdict)(bench.rows if drawn else rows)
         bench.say("done")
     return 0
 

@@ -175,9 +175,13 @@ impl Mapping {
             _ => format!("; against in order: {}", changes(&c.baseline, &c.result)),
         };
         let divided = self.divided_text();
-        let proven = match c.optimal {
-            true => "; no other placement is better (all were searched)",
-            false => "",
+        let proven = match (c.optimal, c.limited) {
+            (true, false) => "; no other placement is better (all were searched)",
+            (true, true) => {
+                "; no other placement without more bytes between nodes or on host links than in order is better (all \
+                 were searched)"
+            }
+            (false, _) => "",
         };
         if c.verdict == Verdict::NoImprovement {
             return format!(

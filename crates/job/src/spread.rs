@@ -71,6 +71,8 @@ struct Best {
     /// Whether every placement was searched.
     #[serde(default)]
     optimal: bool,
+    #[serde(default)]
+    limited: bool,
     /// Number of the node in the allocation, by rank.
     places: Vec<u32>,
     slots: Vec<u32>,
@@ -107,6 +109,7 @@ impl Best {
             bound: c.bound.clone(),
             threads: c.threads,
             optimal: c.optimal,
+            limited: c.limited,
             places: slots.iter().map(place).collect(),
             slots: slots.iter().map(|s| s.slot).collect(),
         }
@@ -277,6 +280,7 @@ fn gather(
         trials: tried.iter().map(|t| t.trials).sum(),
         threads: best.threads,
         optimal: best.optimal,
+        limited: best.limited,
         interrupted: false,
         wall_seconds: tried.iter().map(|t| t.wall_seconds).sum(),
         cpu_seconds: tried.iter().map(|t| t.cpu_seconds).sum(),

@@ -118,6 +118,9 @@ pub struct Certificate {
     pub threads: usize,
     /// Whether every placement was searched, and none is better (small jobs).
     pub optimal: bool,
+    /// Whether placements that send more over host links or between nodes than the one in order were left out of it: they
+    /// are no answers of objectives that do not count these bytes.
+    pub limited: bool,
     /// Whether the stop flag ended the search before its time or trials were used.
     pub interrupted: bool,
     /// Time from call to return.
@@ -448,6 +451,7 @@ fn searched(
     let (placement, result) = best_found;
     let divided = divided.filter(|d: &Evaluation| d.better_than(&result, &problem.objective));
     let optimal = found.optimal && divided.is_none();
+    let limited = optimal && !found.free;
     let verdict = match placement == start.1 {
         true => Verdict::NoImprovement,
         false => Verdict::Improved,
@@ -474,6 +478,7 @@ fn searched(
         threads,
         interrupted: flagged.is_set(),
         optimal,
+        limited,
         wall_seconds: 0.0,
         cpu_seconds: 0.0,
     };

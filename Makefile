@@ -10,8 +10,8 @@
 #   make build     the release binary, target/release/hopbyte
 #   make install   the binary, libhopbyte, man pages, completions, systemd units and the published experiments below PREFIX
 #                  (default ~/.local); with an MPI installed, the preload libraries and the probes for it too
-#   make deb wheel dist static  into dist/: a Debian package; a wheel; a tarball that builds without a network; a
-#                  program without shared libraries. make test-packaging installs them in empty roots
+#   make deb wheel dist static  into dist/: a Debian package; a wheel (wheel-musl: for Alpine); a tarball that builds
+#                  without a network; a program without shared libraries. make test-packaging installs them in empty roots
 #   make mpi       installs Open MPI and MPICH where permitted; preload libraries and probes for both
 #   make pictures  draws the book's pictures of machines again
 #   make docs      the book as HTML under build/book, man pages under build/man
@@ -229,16 +229,23 @@ WHEEL_PROFILE ?= dist
 wheel: sbom $(VENV)/bin/python
 	scripts/wheel.sh $(VENV)/bin/python $(WHEEL_PROFILE) $(DIST)
 
+STATIC ?= $(shell uname -m)-unknown-linux-musl
+# For Alpine and other systems with musl, built on this one.
+.PHONY: wheel-musl
+wheel-musl: sbom $(VENV)/bin/python
+	scripts/need.sh musl-gcc=musl-tools
+	! command -v rustup >/dev/null || rustup target add $(STATIC)
+	scripts/wheel.sh $(VENV)/bin/python $(WHEEL_PROFILE) $(DIST) $(STATIC)
+
 dist:
 	scripts/dist.sh $(DIST)
 
 # For any Linux of this processor; musl's allocator makes threaded searches slower.
-STATIC ?= $(shell uname -m)-unknown-linux-musl
 static:
 	scripts/need.sh musl-gcc=musl-tools
 	! command -v rustup >/dev/null || rustup target add $(STATIC)
 	$(CARGO) build --locked --profile dist --target $(STATIC) --config packaging/static.toml -p hopbyte-cli -p hopbyte-collect --bins
-	install -D -m 755 -t $(DIST)/static $(BUILDS)/$(STATIC)/dist/hopbyte $(BUILDS)/$(STATIC)/dist/hopbyte-agent
+	install -D -s -m 755 -t $(DIST)/static $(BUILDS)/$(STATIC)/dist/hopbyte $(BUILDS)/$(STATIC)/dist/hopbyte-agent
 
 # Bill of materials (CycloneDX) and the licences of all crates.
 sbom:
@@ -246,7 +253,7 @@ sbom:
 
 # Debian package and wheel in an empty Debian root, the tarball without a network, the static program in an empty folder:
 # five minutes after their builds, hence separate from `make test`. Needs root and a Debian mirror.
-test-packaging: deb wheel dist static
+test-packaging: mpi deb wheel wheel-musl dist static
 	scripts/need.sh debootstrap=debootstrap lintian=lintian rpmspec=rpm /usr/share/modules/init/sh=environment-modules
 	$(VENV)/bin/pip install -q pytest cyclonedx-bom 'cyclonedx-python-lib[json-validation]' py-rattler-build
 	$(VENV)/bin/pytest -q -rs tests/packaging

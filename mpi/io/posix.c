@@ -91,32 +91,36 @@ static void moved(struct hopbyte_io_call *call, bool write, bool own, ssize_t by
 /* An operation without bytes. */
 #define WORK(returns, name, parameters, arguments) TIMED(returns, name, parameters, arguments, (void)0)
 
-/* The names with checks are called by programs built with _FORTIFY_SOURCE. */
+MOVE(ssize_t, read, false, (int fd, void *buffer, size_t bytes), (fd, buffer, bytes))
+MOVE(ssize_t, readv, false, (int fd, const struct iovec *parts, int count), (fd, parts, count))
+MOVE(ssize_t, pread, false, (int fd, void *buffer, size_t bytes, off_t at), (fd, buffer, bytes, at))
+MOVE(ssize_t, preadv, false, (int fd, const struct iovec *parts, int count, off_t at), (fd, parts, count, at))
+MOVE(ssize_t, write, true, (int fd, const void *buffer, size_t bytes), (fd, buffer, bytes))
+MOVE(ssize_t, writev, true, (int fd, const struct iovec *parts, int count), (fd, parts, count))
+MOVE(ssize_t, pwrite, true, (int fd, const void *buffer, size_t bytes, off_t at), (fd, buffer, bytes, at))
+MOVE(ssize_t, pwritev, true, (int fd, const struct iovec *parts, int count, off_t at), (fd, parts, count, at))
+WORK(int, fsync, (int fd), (fd))
+WORK(int, fdatasync, (int fd), (fd))
+WORK(int, ftruncate, (int fd, off_t length), (fd, length))
+
+#ifdef __GLIBC__
+/* In other C libraries these names are those above. The ones with checks are called by programs built with
+ * _FORTIFY_SOURCE. */
 ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room);
 ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t at, size_t room);
 ssize_t __pread64_chk(int fd, void *buffer, size_t bytes, off64_t at, size_t room);
 
-MOVE(ssize_t, read, false, (int fd, void *buffer, size_t bytes), (fd, buffer, bytes))
 MOVE(ssize_t, __read_chk, false, (int fd, void *buffer, size_t bytes, size_t room), (fd, buffer, bytes, room))
-MOVE(ssize_t, readv, false, (int fd, const struct iovec *parts, int count), (fd, parts, count))
-MOVE(ssize_t, pread, false, (int fd, void *buffer, size_t bytes, off_t at), (fd, buffer, bytes, at))
 MOVE(ssize_t, pread64, false, (int fd, void *buffer, size_t bytes, off64_t at), (fd, buffer, bytes, at))
 MOVE(ssize_t, __pread_chk, false, (int fd, void *buffer, size_t bytes, off_t at, size_t room),
      (fd, buffer, bytes, at, room))
 MOVE(ssize_t, __pread64_chk, false, (int fd, void *buffer, size_t bytes, off64_t at, size_t room),
      (fd, buffer, bytes, at, room))
-MOVE(ssize_t, preadv, false, (int fd, const struct iovec *parts, int count, off_t at), (fd, parts, count, at))
 MOVE(ssize_t, preadv64, false, (int fd, const struct iovec *parts, int count, off64_t at), (fd, parts, count, at))
-MOVE(ssize_t, write, true, (int fd, const void *buffer, size_t bytes), (fd, buffer, bytes))
-MOVE(ssize_t, writev, true, (int fd, const struct iovec *parts, int count), (fd, parts, count))
-MOVE(ssize_t, pwrite, true, (int fd, const void *buffer, size_t bytes, off_t at), (fd, buffer, bytes, at))
 MOVE(ssize_t, pwrite64, true, (int fd, const void *buffer, size_t bytes, off64_t at), (fd, buffer, bytes, at))
-MOVE(ssize_t, pwritev, true, (int fd, const struct iovec *parts, int count, off_t at), (fd, parts, count, at))
 MOVE(ssize_t, pwritev64, true, (int fd, const struct iovec *parts, int count, off64_t at), (fd, parts, count, at))
-WORK(int, fsync, (int fd), (fd))
-WORK(int, fdatasync, (int fd), (fd))
-WORK(int, ftruncate, (int fd, off_t length), (fd, length))
 WORK(int, ftruncate64, (int fd, off64_t length), (fd, length))
+#endif
 
 /* Waiting for a lock is waiting for the file system. All commands take one word at most. */
 #define CONTROL(name)                                                                                                  \
@@ -137,7 +141,9 @@ WORK(int, ftruncate64, (int fd, off64_t length), (fd, length))
         return done;                                                                                                   \
     }
 CONTROL(fcntl)
+#ifdef __GLIBC__
 CONTROL(fcntl64)
+#endif
 
 /* Asynchronous operations (OMPIO's collective writes) are outstanding until the library fetches their result. */
 #define START(name, type)                                                                                              \
@@ -150,9 +156,11 @@ CONTROL(fcntl64)
         return done;                                                                                                   \
     }
 START(aio_read, aiocb)
-START(aio_read64, aiocb64)
 START(aio_write, aiocb)
+#ifdef __GLIBC__
+START(aio_read64, aiocb64)
 START(aio_write64, aiocb64)
+#endif
 
 #define FINISH(name, type, writing)                                                                                    \
     __attribute__((visibility("default"))) ssize_t name(struct type *block)                                            \
@@ -168,4 +176,6 @@ START(aio_write64, aiocb64)
     }
 /* The block does not say the direction; a collective write starts no asynchronous reads in the libraries known. */
 FINISH(aio_return, aiocb, call->part == IO_WRITE_ALL || call->part == IO_WRITE)
+#ifdef __GLIBC__
 FINISH(aio_return64, aiocb64, call->part == IO_WRITE_ALL || call->part == IO_WRITE)
+#endif

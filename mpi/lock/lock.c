@@ -71,8 +71,12 @@ static void say(const char *format, ...)
 
 static void *real_find(const char *name)
 {
-    /* The conditions of glibc have two versions, of which the older has another layout. */
-    void *symbol = strncmp(name, "pthread_cond", 12) == 0 ? dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2") : NULL;
+    void *symbol = NULL;
+#ifdef __GLIBC__
+    /* Its conditions have two versions, of which the older has another layout. */
+    if (strncmp(name, "pthread_cond", 12) == 0)
+        symbol = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+#endif
     if (!symbol)
         symbol = dlsym(RTLD_NEXT, name);
     if (!symbol) {

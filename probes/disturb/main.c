@@ -215,7 +215,16 @@ static void noise_start(struct noise *all, const int *cpus, int count, const str
 
 /* Twice the last cache, and at least 64 MiB. */
 static size_t stream_length(void) {
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    long cache = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#else
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+    if (file) {
+        cache = fscanf(file, "%ldK", &cache) == 1 ? cache << 10 : 0;
+        fclose(file);
+    }
+#endif
     size_t bytes = cache > 32L << 20 ? 2 * (size_t)cache : 64UL << 20;
     return bytes / sizeof(double) / 2;
 }

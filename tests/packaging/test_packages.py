@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -117,7 +118,7 @@ def test_lintian_finds_nothing() -> None:
 
 
 def test_the_wheel_installs_and_runs(root: Root, tmp_path: Path) -> None:
-    wheel = only("hopbyte-*.whl")
+    wheel = only("hopbyte-*-manylinux*.whl")
     assert "abi3" in wheel.name
     # The root has no network: numpy comes beside it.
     numpy = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "-d", tmp_path, "numpy"]
@@ -133,13 +134,34 @@ def test_the_wheel_installs_and_runs(root: Root, tmp_path: Path) -> None:
     # The command finds the libraries, and starts itself again as the command, not as an interpreter.
     libraries = sorted(path.name for path in (root.folder / "v/lib/hopbyte").glob("*.so"))
     if (ROOT / "build/mpi").is_dir():
-        assert "libhopbyte_record_ompi.so" in libraries
+        assert {f"libhopbyte_record_{abi}.so" for abi in ("ompi", "mpich", "abi")} <= set(libraries)
         mpirun = root.folder / "usr/local/bin/mpirun"
         mpirun.write_text(FAKE)
         mpirun.chmod(0o755)
         said = root.run("cd /tmp/w && /v/bin/hopbyte record -- mpirun -n 2 true", code=1).stdout
         assert "LD_PRELOAD=/v/lib/hopbyte/libhopbyte_record_ompi.so" in said
     assert (root.folder / "v/share/hopbyte/src/mpi/Makefile").exists()
+
+
+def test_the_musl_wheel_installs_and_runs(tmp_path: Path) -> None:
+    """With the Python of a musl system (MUSL_PYTHON, which needs pip); without one, that it needs nothing of glibc."""
+    wheel = only("hopbyte-*-musllinux*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "wheel")
+    libraries = list((tmp_path / "wheel").rglob("*.so"))
+    names = {library.name for library in libraries}
+    assert {f"libhopbyte_record_{abi}.so" for abi in ("ompi", "mpich", "abi")} <= names
+    for file in [*libraries, *(tmp_path / "wheel").rglob("libexec/hopbyte/*")]:
+        shown = subprocess.run(["readelf", "-dV", file], capture_output=True, text=True, check=True).stdout
+        assert "GLIBC" not in shown and "libgcc_s" not in shown, file
+    python = os.environ.get("MUSL_PYTHON")
+    if not python:
+        pytest.skip("installing it needs MUSL_PYTHON, the Python of a musl system with pip")
+    pip = [python, "-m", "pip", "install", "-q", "--target", str(tmp_path / "there")]
+    subprocess.run([*pip, str(wheel)], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "there")}
+    for words in (["-m", "hopbyte", "demo"], ["-c", "import hopbyte; print(hopbyte.load_fabric('torus:4x4'))"]):
+        subprocess.run([python, *words], env=environment, cwd=tmp_path, check=True, capture_output=True, timeout=120)
 
 
 def test_the_tarball_builds_without_a_network(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ use hopbyte_fabric::routing::ForwardingTables;
 use hopbyte_fabric::units::{BytesPerSecond, Seconds};
 use hopbyte_fabric::{
     Allocation, End, Exchange, Fabric, FabricBuilder, Family, LinkId, LinkSpec, LinkState, NodeId,
-    RouterId, Routing, Slot, declared, spec,
+    RouterId, Routing, Shape, Slot, declared, spec,
 };
 use std::collections::HashMap;
 use std::error::Error;
@@ -47,7 +47,7 @@ pub fn build(name: &str) -> Result<Option<Instance>, Box<dyn Error>> {
             holes(9216, 8192, 32, 43),
             16,
         )?,
-        "P5f" => on_tables(fat_tree(16)?, mesh()?, (0..1024).collect())?,
+        "P5f" => one_each(fat_tree(16)?, mesh()?, (0..1024).collect())?,
         "P5d" => {
             let mut random = Random::new(5);
             let mut gone = std::collections::HashSet::new();
@@ -55,7 +55,7 @@ pub fn build(name: &str) -> Result<Option<Instance>, Box<dyn Error>> {
                 gone.insert((random.next_u64() % 1056) as u32);
             }
             let hosts = (0..1056).filter(|h| !gone.contains(h)).collect();
-            on_tables(dragonfly(4, 8, 4)?, mesh()?, hosts)?
+            one_each(dragonfly(4, 8, 4)?, mesh()?, hosts)?
         }
         "SPt" | "SPf" | "SPd" => {
             let Some(file) = hopbyte_testdata::shared("comm/npb-sp-D-1024.topo.zst") else {
@@ -69,8 +69,8 @@ pub fn build(name: &str) -> Result<Option<Instance>, Box<dyn Error>> {
                     let hosts = (0..1024).map(|r| 2 * r).collect();
                     instance(fabric, routing, traffic, hosts, 1)?
                 }
-                "SPf" => on_tables(fat_tree(16)?, traffic, (0..1024).collect())?,
-                _ => on_tables(dragonfly(4, 8, 4)?, traffic, (0..1024).collect())?,
+                "SPf" => one_each(fat_tree(16)?, traffic, (0..1024).collect())?,
+                _ => one_each(dragonfly(4, 8, 4)?, traffic, (0..1024).collect())?,
             }
         }
         _ => match drawn::parsed(name) {
@@ -111,7 +111,7 @@ pub fn instance(
     })
 }
 
-fn on_tables(
+fn one_each(
     (fabric, routing): (Fabric, Routing),
     traffic: Traffic,
     hosts: Vec<u32>,
@@ -286,6 +286,10 @@ impl Network {
         for s in 0..switches {
             builder.router(format!("s{s}"), &[]);
         }
+        Self::on(builder)
+    }
+
+    fn on(builder: FabricBuilder) -> Self {
         Self {
             builder,
             links: HashMap::new(),
@@ -407,7 +411,15 @@ fn dragonfly(p: u32, a: u32, h: u32) -> Result<(Fabric, Routing), Box<dyn Error>
     let g = a * h + 1;
     // The router of group `from` whose cable leads to group `to`.
     let gate = move |from: u32, to: u32| from * a + (to + 2 * g - from - 1) % g / h;
-    let mut net = Network::new("dragonfly", g * a);
+    let mut builder = FabricBuilder::new(Family::Dragonfly, "dragonfly");
+    builder.shape(Shape {
+        dims: vec![g, a],
+        wrap: vec![false, false],
+    });
+    for switch in 0..g * a {
+        builder.router(format!("s{switch}"), &[switch / a, switch % a]);
+    }
+    let mut net = Network::on(builder);
     for group in 0..g {
         for i in 0..a {
             for j in i + 1..a {
@@ -421,15 +433,9 @@ fn dragonfly(p: u32, a: u32, h: u32) -> Result<(Fabric, Routing), Box<dyn Error>
     for host in 0..g * a * p {
         net.host(host / p);
     }
-    net.finish(move |at, host| {
-        let target = host / p;
-        let (here, there) = (at / a, target / a);
-        if here == there {
-            return target;
-        }
-        let out = gate(here, there);
-        if at == out { gate(there, here) } else { out }
-    })
+    let fabric = net.builder.finish()?;
+    let routing = Routing::default_for(&fabric);
+    Ok((fabric, routing))
 }
 
 /// Slots in a placement's order, for tools that give a host index for every task.

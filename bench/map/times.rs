@@ -78,9 +78,6 @@ pub fn packets(
     placement: &Placement,
     most: f64,
 ) -> Result<(f64, f64), Box<dyn Error>> {
-    if it.background.is_some() {
-        return Err("packets know no share of a link that another job uses".into());
-    }
     let parameters = Parameters::plain();
     let network = network(it, &parameters, 1.0);
     let spec = RouterSpec::of(&parameters).fitted(&network);

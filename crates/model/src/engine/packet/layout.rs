@@ -71,9 +71,8 @@ pub(super) struct Layout {
     nodes: usize,
 }
 
-/// Maximum numbers of routers and nodes at packet level.
-const MAX_ROUTERS: usize = 1024;
-const MAX_NODES: usize = 4096;
+/// Maximum number of routers times nodes at packet level, a byte each.
+const MAX_STEPS: usize = 1 << 27;
 
 impl Layout {
     /// Lays out a machine; rejects machines that are too large for this level.
@@ -96,14 +95,10 @@ impl Layout {
                 expected,
             ));
         }
-        for (what, have, most) in [
-            ("routers", routers, MAX_ROUTERS),
-            ("nodes", nodes, MAX_NODES),
-        ] {
-            if have > most {
-                let expected = format!("at most {most} when every packet is followed");
-                return Err(ModelError::out_of_range(what, &have, expected));
-            }
+        let steps = routers.saturating_mul(nodes);
+        if steps > MAX_STEPS {
+            let expected = format!("at most {MAX_STEPS} when every packet is followed");
+            return Err(ModelError::out_of_range("routers times nodes", &steps, expected));
         }
         let mut layout = Self {
             ins: Vec::new(),
@@ -112,7 +107,7 @@ impl Layout {
             in_base: vec![0; routers + 1],
             inject_base: vec![0; nodes],
             host_channels: spec.host_channels,
-            steps: vec![0; routers * nodes],
+            steps: vec![0; steps],
             nodes,
         };
         let first = layout.add_outs(network, spec);

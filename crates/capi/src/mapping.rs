@@ -131,6 +131,7 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
             traffic: "libhopbyte".into(),
             traffic_notes: Vec::new(),
             exchange: Arc::new(exchange),
+            following: None,
             turns: Vec::new(),
             allocation,
             background,

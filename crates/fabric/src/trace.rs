@@ -307,21 +307,23 @@ impl Group<'_> {
         times: u64,
     ) -> Result<(), FabricError> {
         let pairs = self.found.entry(collective).or_default();
+        let what = (collective, algorithm);
+        let (members, root) = self.rules.arranged(what, self.members, root);
         let operation = Operation {
             collective,
             algorithm,
-            ranks: self.members.len() as u32,
+            ranks: members.len() as u32,
             root,
             sizes,
         };
-        if self.members.len() > 1 {
+        if members.len() > 1 {
             let basis = self.rules.basis(collective);
             let of = (operation.ranks, sizes.mean());
-            self.used.add((collective, algorithm), basis, of, times);
+            self.used.add(what, basis, of, times);
         }
         operation.steps(&mut |step| {
-            let from = self.members[step.from as usize];
-            let to = self.members[step.to as usize];
+            let from = members[step.from as usize];
+            let to = members[step.to as usize];
             let messages = times * u64::from(step.times);
             let entry = pairs.entry((from, to)).or_default();
             *entry = (entry.0 + step.bytes * messages as f64, entry.1 + messages);

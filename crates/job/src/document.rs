@@ -123,6 +123,9 @@ pub struct TrafficSummary {
     /// Phases that follow one another, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     turns: Vec<String>,
+    /// Whether it follows from the placement: this is the traffic of the result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    by_placement: bool,
     /// Assumptions and omissions of the reader.
     #[serde(default)]
     notes: Vec<String>,
@@ -268,6 +271,7 @@ impl Document {
                 pairs: question.exchange.pairs(),
                 bytes: question.exchange.total_bytes(),
                 turns: question.turns.iter().map(|t| t.name.clone()).collect(),
+                by_placement: question.following.is_some(),
                 notes: question.traffic_notes.clone(),
             },
             background: question.background_source.clone(),

@@ -1,16 +1,14 @@
-//! The answer to a mapping question: search, value of a migration, verdict in a sentence.
+//! The answer to a mapping question: files, value of a migration, verdict in a sentence.
 
 use crate::error::{Context, Result};
 use crate::inside::Arranged;
 use crate::predict::{Ask, Prediction, by_rank, predict};
-use crate::question::{Effort, Question};
+use crate::question::Question;
 use hopbyte_apply::{Job, Launch, Launcher, Prepared, write_atomic};
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};
-use hopbyte_map::budget::{Advice, Migration, Stakes, weigh};
-use hopbyte_map::{
-    Baseline, Certificate, Evaluation, Options, Progress, Turn, Verdict, baseline, map,
-};
+use hopbyte_map::budget::{Advice, Migration};
+use hopbyte_map::{Baseline, Certificate, Evaluation, Turn, Verdict, baseline};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of phases in a line.
@@ -33,26 +31,6 @@ pub struct Mapping {
     pub run_time: Option<Prediction>,
 }
 
-/// Searches for the best placement; `progress` is called from any thread.
-///
-/// # Errors
-/// The problem is infeasible: more ranks than slots, nodes without routes, options out of range.
-pub fn search(
-    question: &Question,
-    effort: &Effort,
-    progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Mapping> {
-    let (placement, certificate) = map(&question.problem(), &Options::from(effort), progress)?;
-    Ok(Mapping {
-        placement,
-        certificate,
-        migration: None,
-        seeds: 1,
-        inside: None,
-        run_time: None,
-    })
-}
-
 /// The reference placement of a mapping and its label: the current one, or ranks in order.
 ///
 /// # Errors
@@ -70,22 +48,16 @@ pub fn before(question: &Question, mapping: &Mapping) -> Result<(&'static str, P
 }
 
 impl Mapping {
-    /// Weighs a migration of a running job. The effort's flag ends the search for a migration within a budget.
-    ///
-    /// # Errors
-    /// Stakes out of range.
-    pub fn weighed(self, question: &Question, stakes: &Stakes, effort: &Effort) -> Result<Self> {
-        let searched = (self.placement, self.certificate);
-        let (placement, certificate, migration) =
-            weigh(&question.problem(), searched, stakes, effort.stop)?;
-        Ok(Self {
+    /// The result of one search.
+    pub(crate) fn new(placement: Placement, certificate: Certificate) -> Self {
+        Self {
             placement,
             certificate,
-            migration: Some(migration),
-            seeds: self.seeds,
+            migration: None,
+            seeds: 1,
             inside: None,
             run_time: None,
-        })
+        }
     }
 
     /// Predicts the run time of the traced job whose traffic was mapped, before and after.

@@ -3,22 +3,22 @@
 //! All interfaces ask through this module: the command line and Python by [`Asked`] or its parts, C by [`Question`], so
 //! that each default is defined once.
 
+use crate::by_host::Following;
 use crate::document::Background;
 use crate::error::{Result, refuse};
 use crate::inputs::{self, LinkReading};
 use crate::inside::{NodeInside, Part};
 use crate::machine::{Machine, MachineSource};
+pub use crate::wire::WireOptions;
 use crate::{Lacking, shell_word};
 use hopbyte_fabric::plan;
-use hopbyte_fabric::wire::{Loads, Overhead};
-use hopbyte_fabric::{
-    Allocation, Exchange, Fabric, FabricError, InputError, LinkState, Placement, Routing, Traffic,
-};
+use hopbyte_fabric::wire::Loads;
+use hopbyte_fabric::{Allocation, Exchange, Fabric, InputError, LinkState, Placement, Routing};
 pub use hopbyte_map::Goal;
 use hopbyte_map::{Options, Problem, Turn};
 use hopbyte_observe::kinds::of_another_kind;
 use hopbyte_observe::oracle::Oracle;
-use hopbyte_observe::{CounterOptions, read_placement, read_traffic};
+use hopbyte_observe::{CounterOptions, read_placement, read_traffic_by_host};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,59 +145,6 @@ impl Keep {
     }
 }
 
-/// Protocol bytes beside the payload of messages, as options.
-#[derive(Clone, Debug)]
-pub struct WireOptions {
-    /// `auto` (by the machine), `payload`, or a network of [`hopbyte_fabric::wire::NETWORKS`].
-    pub network: String,
-    /// In place of a network: bytes on the way back for each byte of payload.
-    pub response_fraction: Option<f64>,
-}
-
-impl WireOptions {
-    /// The default of all interfaces.
-    pub const DEFAULT_NETWORK: &'static str = "auto";
-
-    /// Payload only.
-    pub fn payload() -> Self {
-        Self {
-            network: "payload".into(),
-            response_fraction: None,
-        }
-    }
-
-    /// Bytes on the wire of this machine for a job.
-    ///
-    /// # Errors
-    /// An unknown network, a share below zero, or sums beyond any number.
-    pub fn loads(&self, fabric: &Fabric, exchange: &Exchange) -> Result<Loads, FabricError> {
-        let overhead = match self.response_fraction {
-            Some(fraction) => Overhead::response(fraction),
-            None => Overhead::named(&self.network, fabric),
-        };
-        overhead?.loads(fabric, exchange)
-    }
-
-    /// Phases that follow one another, each with its bytes on the wire.
-    ///
-    /// # Errors
-    /// Those of [`WireOptions::loads`].
-    pub fn turns(&self, fabric: &Fabric, traffic: &Traffic) -> Result<Vec<Turn>, FabricError> {
-        Turn::all(traffic, |exchange| {
-            Ok(self.loads(fabric, exchange)?.exchange)
-        })
-    }
-}
-
-impl Default for WireOptions {
-    fn default() -> Self {
-        Self {
-            network: Self::DEFAULT_NETWORK.into(),
-            response_fraction: None,
-        }
-    }
-}
-
 /// A grid of ranks, in the terms of Cray's `MPICH_RANK_REORDER_OPTS`.
 #[derive(Clone, Debug, Default)]
 pub struct GridOptions {
@@ -294,6 +241,8 @@ pub struct Question {
     pub traffic_notes: Vec<String>,
     /// Bytes between the ranks, all phases added up.
     pub exchange: Arc<Exchange>,
+    /// How they follow from the placement, if they do; the others are those of the recorded run.
+    pub following: Option<Following>,
     /// Nodes and slots of the job.
     pub allocation: Allocation,
     /// Load of other jobs.
@@ -382,7 +331,8 @@ impl Asked {
         let machine = Arc::new(self.machine.read()?);
         let grid = self.grid.spec();
         let source = grid.as_deref().unwrap_or(&self.traffic);
-        let mut traffic = read_traffic(source).map_err(|e| of_another_kind(source.as_ref(), e))?;
+        let read = read_traffic_by_host(source);
+        let (mut traffic, by_host) = read.map_err(|e| of_another_kind(source.as_ref(), e))?;
         traffic.in_turn &= !self.overlap;
         let node = match &self.node_topology {
             Some(_) if machine.fabric.inside().is_some() => {
@@ -415,6 +365,11 @@ impl Asked {
         Ok(Question {
             loads: self.wire.loads(&machine.fabric, &exchange)?,
             exchange: Arc::new(exchange),
+            following: by_host.map(|record| Following {
+                record: Arc::new(record),
+                wire: self.wire.clone(),
+                overlap: self.overlap,
+            }),
             turns: self.wire.turns(&machine.fabric, &traffic)?,
             together: self.keep.groups(&traffic.source)?,
             traffic: traffic.source,

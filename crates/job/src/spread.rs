@@ -6,13 +6,12 @@
 
 use crate::error::{Context, JobError, Result};
 use crate::identity::Sum;
-use crate::mapping::{Mapping, search};
+use crate::mapping::Mapping;
 use crate::question::{Effort, Question};
+use crate::search::search;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Exchange, Placement, Slot};
-use hopbyte_map::{
-    Baseline, Bound, Certificate, Evaluation, Problem, Progress, Verdict, baseline, evaluate,
-};
+use hopbyte_map::{Baseline, Bound, Certificate, Evaluation, Problem, Progress, Verdict, baseline};
 use hopbyte_observe::text::{Limits, Text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -116,7 +115,8 @@ impl Best {
     }
 
     /// The placement, checked, with its cost computed again.
-    fn placed(&self, problem: &Problem<'_>) -> Result<(Placement, Evaluation)> {
+    fn placed(&self, question: &Question) -> Result<(Placement, Evaluation)> {
+        let problem = &question.problem();
         let nodes = problem.allocation.nodes();
         let slots = self.places.iter().zip(&self.slots).map(|(&place, &slot)| {
             let node = nodes
@@ -127,7 +127,7 @@ impl Best {
         });
         let slots = slots.collect::<Result<_>>()?;
         let placement = Placement::new(problem.fabric, problem.allocation, slots)?;
-        let cost = evaluate(problem, &placement)?;
+        let cost = question.evaluate(&placement)?;
         Ok((placement, cost))
     }
 }
@@ -148,7 +148,7 @@ pub fn best_of(
     let all = effort.seed..effort.seed.saturating_add(seeds);
     let id = identity(&problem, effort, seeds);
     let mut parts = match folder {
-        Some(folder) => read_all(folder, &problem, &id)?,
+        Some(folder) => read_all(folder, question, &id)?,
         None => BTreeMap::new(),
     };
     let done: Vec<u64> = parts
@@ -193,7 +193,7 @@ pub fn best_of(
         tried.retain(|t| mine(&t.seed));
         return Ok(Searched::Part(tried.into_iter().cloned().collect()));
     }
-    let mut mapping = gather(&parts, &tried, &problem)?;
+    let mut mapping = gather(&parts, &tried, question)?;
     mapping.certificate.interrupted = (tried.len() as u64) < seeds && effort.is_stopped();
     // The remains of an interrupted search can resume from the results of its parts.
     let complete = !mapping.certificate.interrupted;
@@ -246,8 +246,9 @@ fn add(
 fn gather(
     parts: &BTreeMap<PathBuf, Part>,
     tried: &[&Tried],
-    problem: &Problem<'_>,
+    question: &Question,
 ) -> Result<Mapping> {
+    let problem = &question.problem();
     let first = tried
         .iter()
         .reduce(|a, b| if b.before(a) { b } else { a })
@@ -255,12 +256,12 @@ fn gather(
     let best = parts.values().find(|p| Some(p.best.seed) == first);
     let best = best.ok_or_else(|| JobError::refused("no seed was searched from"))?;
     let best = &best.best;
-    let (placement, result) = best.placed(problem)?;
+    let (placement, result) = best.placed(question)?;
     let of = |which| -> Result<Option<(Placement, Evaluation)>> {
         let Some(placement) = baseline(problem, which, best.seed)? else {
             return Ok(None);
         };
-        let cost = evaluate(problem, &placement)?;
+        let cost = question.evaluate(&placement)?;
         Ok(Some((placement, cost)))
     };
     let (in_order, plain) =
@@ -286,12 +287,8 @@ fn gather(
         cpu_seconds: tried.iter().map(|t| t.cpu_seconds).sum(),
     };
     Ok(Mapping {
-        placement,
-        certificate,
-        migration: None,
         seeds: tried.len(),
-        inside: None,
-        run_time: None,
+        ..Mapping::new(placement, certificate)
     })
 }
 
@@ -304,7 +301,7 @@ fn place(folder: &Path, part: Option<(u64, u64)>) -> PathBuf {
 }
 
 /// All parts in a folder, by file; empty if the folder does not exist.
-fn read_all(folder: &Path, problem: &Problem<'_>, id: &str) -> Result<BTreeMap<PathBuf, Part>> {
+fn read_all(folder: &Path, question: &Question, id: &str) -> Result<BTreeMap<PathBuf, Part>> {
     let mut parts = BTreeMap::new();
     if !folder.exists() {
         return Ok(parts);
@@ -316,7 +313,7 @@ fn read_all(folder: &Path, problem: &Problem<'_>, id: &str) -> Result<BTreeMap<P
         let ours = name == "part.json" || (name.starts_with("part-") && name.contains("of"));
         if ours && name.ends_with(".json") {
             let path = folder.join(&*name);
-            let part = read(&path, problem, id)?;
+            let part = read(&path, question, id)?;
             parts.insert(path, part);
         }
     }
@@ -324,7 +321,7 @@ fn read_all(folder: &Path, problem: &Problem<'_>, id: &str) -> Result<BTreeMap<P
 }
 
 /// A part, checked: it must be of the same question, and its placement must have the stated cost.
-fn read(path: &Path, problem: &Problem<'_>, id: &str) -> Result<Part> {
+fn read(path: &Path, question: &Question, id: &str) -> Result<Part> {
     let text = Text::read(path, Limits::ROWS)?;
     let wrong = |found: String, expected: &str, hint: &str| text.error(found, expected).hint(hint);
     let anew = "delete it to begin anew";
@@ -345,10 +342,10 @@ fn read(path: &Path, problem: &Problem<'_>, id: &str) -> Result<Part> {
         return Err(wrong(found, &expected, hint).into());
     }
     let said = part.tried.iter().find(|t| t.seed == part.best.seed);
-    let holds = match (part.best.placed(problem), said) {
+    let holds = match (part.best.placed(question), said) {
         (Ok((_, cost)), Some(said)) => {
             let same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
-            let (value, tie) = cost.score(&problem.objective);
+            let (value, tie) = cost.score(&question.problem().objective);
             same(value, said.value) && same(tie, said.tie)
         }
         _ => false,

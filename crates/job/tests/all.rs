@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod by_host;
 mod collectives;
 mod probe;
 mod run_panic;

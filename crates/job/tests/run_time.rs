@@ -384,17 +384,12 @@ fn algorithms_follow_the_nodes_of_each_placement() {
     };
     let notes = |p: &Prediction| p.notes.join("\n");
     let (four, five) = (predicted("4.1.4", 4), predicted("5.0.11", 4));
-    assert_ne!(four.placements[0].seconds, five.placements[0].seconds);
-    // Ranks at random share nodes in another order.
     let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
-    assert!(close(
-        four.placements[1].seconds,
-        five.placements[1].seconds
-    ));
-    assert!(
-        notes(&five).contains("random, seed 1: nodes with"),
-        "{five:?}"
-    );
+    // In order and at random.
+    for (four, five) in four.placements.iter().zip(&five.placements) {
+        assert!(!close(four.seconds, five.seconds), "{}", five.name);
+    }
+    assert!(!notes(&five).contains("Open MPI 5"));
     assert!(!notes(&four).contains("Open MPI 5"));
     let (four, five) = (predicted("4.1.4", 1), predicted("5.0.11", 1));
     assert!(close(
@@ -402,4 +397,12 @@ fn algorithms_follow_the_nodes_of_each_placement() {
         five.placements[0].seconds
     ));
     assert!(!notes(&five).contains("Open MPI 5"));
+    // Nodes with three ranks and two.
+    let (four, five) = (predicted("4.1.4", 3), predicted("5.0.11", 3));
+    assert!(close(
+        four.placements[0].seconds,
+        five.placements[0].seconds
+    ));
+    let note = "in order, random, seed 1: nodes with different numbers of ranks";
+    assert!(notes(&five).contains(note), "{five:?}");
 }

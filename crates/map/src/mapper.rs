@@ -277,14 +277,6 @@ fn searched(
     if grid.is_none() && !hosts {
         refuse_if_large(problem)?;
     }
-    let all = [
-        Baseline::InOrder,
-        Baseline::RoundRobin,
-        Baseline::Random,
-        Baseline::Current,
-        Baseline::TextOrder,
-        Baseline::NumberOrder,
-    ];
     let kept = problem.keep_hosts.then(|| Hosts::of(problem));
     if let (Some(hosts), Some(current)) = (&kept, problem.current) {
         hosts.order_of(problem, current)?;
@@ -304,7 +296,7 @@ fn searched(
         Ok(cost.map(|cost| (which, placement, cost)))
     };
     // Of several errors the first in this order is returned, not the first in time.
-    let found: Vec<Result<Option<_>, MapError>> = all.par_iter().map(candidate).collect();
+    let found: Vec<Result<Option<_>, MapError>> = Baseline::ALL.par_iter().map(candidate).collect();
     let found = found.into_iter().filter_map(Result::transpose);
     let candidates: Vec<(Baseline, Placement, Evaluation)> = found.collect::<Result<_, _>>()?;
     // Links outside the objective, and bytes off node, may not exceed those of the placement that the job has, or

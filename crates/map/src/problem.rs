@@ -405,3 +405,15 @@ pub enum Baseline {
     /// Hosts sorted by name with numbers as numbers.
     NumberOrder,
 }
+
+impl Baseline {
+    /// All of them; of equal ones the first counts.
+    pub const ALL: [Self; 6] = [
+        Self::InOrder,
+        Self::RoundRobin,
+        Self::Random,
+        Self::Current,
+        Self::TextOrder,
+        Self::NumberOrder,
+    ];
+}

@@ -49,4 +49,4 @@ pub use placement::{
 };
 pub use stamp::{Stamp, stamp, unix};
 pub use trace::{read_folded, read_trace};
-pub use traffic::{Measured, Measurement, measurement, read_traffic};
+pub use traffic::{ByHost, Measured, Measurement, measurement, read_traffic, read_traffic_by_host};

@@ -18,6 +18,7 @@ use hopbyte_view::report::{About, link_times, mapping_page};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Cost of a placement.
 #[pyclass(frozen, module = "hopbyte")]
@@ -165,10 +166,19 @@ pub fn evaluate(
         network: wire.into(),
         response_fraction,
     };
-    let loads = wire
-        .loads(machine.fabric(), traffic.exchange())
-        .map_err(python)?;
-    let turns = traffic.turns(&wire, machine.fabric()).map_err(python)?;
+    let fabric = machine.fabric();
+    let own = traffic.following(&wire);
+    let own = own.map(|f| f.traffic(fabric, placement.slots()));
+    let own = own.transpose().map_err(python)?;
+    let exchange = own
+        .as_ref()
+        .map_or_else(|| traffic.exchange().clone(), |own| Arc::new(own.total()));
+    let loads = wire.loads(fabric, &exchange).map_err(python)?;
+    let turns = match &own {
+        Some(own) => wire.turns(fabric, own),
+        None => traffic.turns(&wire, fabric),
+    };
+    let turns = turns.map_err(python)?;
     let state = background.map(Links::state);
     py.detach(|| {
         let problem = Problem {
@@ -178,7 +188,7 @@ pub fn evaluate(
             ..Problem::new(
                 machine.fabric(),
                 machine.routing(),
-                traffic.exchange(),
+                &exchange,
                 placement.allocation(),
             )
         };
@@ -269,7 +279,8 @@ pub fn map(
     };
     let loads = wire.loads(machine.fabric(), &exchange).map_err(python)?;
     let turns = traffic.turns(&wire, machine.fabric()).map_err(python)?;
-    let question = Question {
+    let mut question = Question {
+        following: traffic.following(&wire),
         machine: machine.0.clone(),
         traffic: traffic.name().to_owned(),
         traffic_notes: traffic.assumed().to_vec(),
@@ -297,9 +308,10 @@ pub fn map(
         };
         let mapping = search(&question, &effort, &|_| {}).map_err(python)?;
         let (_, before) = before(&question, &mapping).map_err(python)?;
-        let cost = hopbyte_map::evaluate(&question.problem(), &before).map_err(python)?;
+        let cost = question.evaluate(&before).map_err(python)?;
         Ok((mapping, before, cost))
     })?;
+    question.settle(&mapping.placement).map_err(python)?;
     let problem = question.problem();
     let cost_before = Py::new(py, Evaluation::new(&problem, cost))?;
     let result = mapping.certificate.result.clone();

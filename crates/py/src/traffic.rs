@@ -4,9 +4,10 @@ use crate::arrays::column;
 use crate::errors::python;
 use crate::html::table;
 use hopbyte_fabric::{Exchange, Fabric, FabricError};
+use hopbyte_job::Following;
 use hopbyte_job::question::WireOptions;
 use hopbyte_map::Turn;
-use hopbyte_observe::read_traffic;
+use hopbyte_observe::{ByHost, read_traffic_by_host};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,6 +21,8 @@ pub struct Traffic {
     exchange: Arc<Exchange>,
     /// As it was read, phase by phase.
     phases: Option<Arc<hopbyte_fabric::Traffic>>,
+    /// The record that it is from, if it depends on the placement.
+    by_host: Option<Arc<ByHost>>,
     from: Vec<u32>,
     to: Vec<u32>,
     bytes: Vec<f64>,
@@ -31,10 +34,11 @@ pub struct Traffic {
 #[pyfunction]
 pub fn load_traffic(py: Python<'_>, source: String) -> PyResult<Traffic> {
     py.detach(|| {
-        let traffic = read_traffic(&source).map_err(python)?;
+        let (traffic, by_host) = read_traffic_by_host(&source).map_err(python)?;
         let mut loaded = Traffic::new(traffic.source.clone(), traffic.total());
         loaded.notes.clone_from(&traffic.notes);
         loaded.phases = Some(Arc::new(traffic));
+        loaded.by_host = by_host.map(Arc::new);
         Ok(loaded)
     })
 }
@@ -51,6 +55,7 @@ impl Traffic {
             messages: Vec::with_capacity(pairs),
             exchange: Arc::default(),
             phases: None,
+            by_host: None,
         };
         for (from, message) in exchange.iter() {
             traffic.from.push(from);
@@ -74,6 +79,16 @@ impl Traffic {
     pub fn turns(&self, wire: &WireOptions, fabric: &Fabric) -> Result<Vec<Turn>, FabricError> {
         let phases = self.phases.as_ref();
         phases.map_or(Ok(Vec::new()), |all| wire.turns(fabric, all))
+    }
+
+    /// How it follows from the placement, if it does.
+    pub fn following(&self, wire: &WireOptions) -> Option<Following> {
+        let record = self.by_host.clone()?;
+        Some(Following {
+            record,
+            wire: wire.clone(),
+            overlap: false,
+        })
     }
 
     /// Source of the traffic.

@@ -6,6 +6,7 @@
 
 use super::{Algorithm, Collective, open_mpi};
 use crate::error::{FabricError, InputError};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// An MPI library with known decisions.
@@ -72,8 +73,8 @@ pub struct Algorithms {
 enum Layout {
     /// One host, or a host for each; or unknown.
     Plain,
-    /// Several of so many consecutive ranks.
-    Blocks(u32),
+    /// Several of so many ranks each.
+    Even(u32),
     /// Others.
     Uneven,
 }
@@ -198,7 +199,7 @@ impl Algorithms {
         bytes: f64,
     ) -> Algorithm {
         match self.layout(collective, members) {
-            Layout::Blocks(inner) if !vector => Algorithm::Han(inner),
+            Layout::Even(inner) if !vector => Algorithm::Han(inner),
             _ => self.choose_for(collective, vector, members.len(), bytes),
         }
     }
@@ -223,21 +224,26 @@ impl Algorithms {
         open_mpi && self.follows_hosts && !self.flat && self.doubt.is_none()
     }
 
+    /// The same for one collective.
+    pub fn depends_on_hosts(&self, collective: Collective) -> bool {
+        let set = [&self.fixed, &self.set, &self.recorded];
+        let is_set = set
+            .iter()
+            .any(|list| list.iter().any(|s| s.0 == collective));
+        !is_set && HAN.contains(&collective) && self.follows_hosts()
+    }
+
     /// Whether hosts decide in a group, in a way that is not known.
     pub fn is_assumed(&self, collective: Collective, vector: bool, members: &[u32]) -> bool {
         match self.layout(collective, members) {
             Layout::Plain => false,
-            Layout::Blocks(_) => vector,
+            Layout::Even(_) => vector,
             Layout::Uneven => true,
         }
     }
 
     fn layout(&self, collective: Collective, members: &[u32]) -> Layout {
-        let set = [&self.fixed, &self.set, &self.recorded];
-        let is_set = set
-            .iter()
-            .any(|list| list.iter().any(|s| s.0 == collective));
-        if is_set || !HAN.contains(&collective) || !self.follows_hosts() {
+        if !self.depends_on_hosts(collective) {
             return Layout::Plain;
         }
         let hosts: Option<Vec<u32>> = (members.iter())
@@ -246,17 +252,47 @@ impl Algorithms {
         let Some(hosts) = hosts else {
             return Layout::Plain;
         };
-        let blocks: Vec<&[u32]> = hosts.chunk_by(|a, b| a == b).collect();
-        let mut distinct: Vec<u32> = blocks.iter().map(|b| b[0]).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        match blocks.first().map_or(0, |b| b.len()) {
-            _ if distinct.len() < 2 || distinct.len() == members.len() => Layout::Plain,
-            first if distinct.len() == blocks.len() && blocks.iter().all(|b| b.len() == first) => {
-                Layout::Blocks(first as u32)
-            }
+        let mut ranks: BTreeMap<u32, u32> = BTreeMap::new();
+        for host in hosts {
+            *ranks.entry(host).or_default() += 1;
+        }
+        let each = ranks.values().next().copied().unwrap_or(0);
+        match ranks.len() {
+            n if n < 2 || n == members.len() => Layout::Plain,
+            _ if ranks.values().all(|&n| n == each) => Layout::Even(each),
             _ => Layout::Uneven,
         }
+    }
+
+    /// The members of a group in the order in which [`Algorithm::Han`] takes them, one host after the other, and the root's
+    /// position there: `coll/han` goes between the ranks whose number on their host is the root's, in their order. With other
+    /// algorithms the group as it is.
+    pub fn arranged<'m>(
+        &self,
+        (collective, algorithm): (Collective, Algorithm),
+        members: &'m [u32],
+        root: u32,
+    ) -> (Cow<'m, [u32]>, u32) {
+        let even = matches!(self.layout(collective, members), Layout::Even(_));
+        let by_host = even && matches!(algorithm, Algorithm::Han(_));
+        if !by_host || root as usize >= members.len() {
+            return (Cow::Borrowed(members), root);
+        }
+        let host = |at: usize| self.hosts[members[at] as usize];
+        let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for at in 0..members.len() {
+            places.entry(host(at)).or_default().push(at);
+        }
+        let root = root as usize;
+        let number = places[&host(root)].iter().position(|&at| at == root);
+        let mut by_host: Vec<Vec<usize>> = places.into_values().collect();
+        by_host.sort_by_key(|of_host| of_host[number.unwrap_or(0)]);
+        let order = by_host.concat();
+        let place = order.iter().position(|&at| at == root).unwrap_or(root);
+        (
+            order.into_iter().map(|at| members[at]).collect(),
+            place as u32,
+        )
     }
 
     /// Takes the library's variables of the job into account: `OMPI_MCA_coll_tuned_NAME_algorithm` selects an algorithm

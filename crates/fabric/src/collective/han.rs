@@ -1,8 +1,8 @@
 //! Open MPI's `coll/han`, which it uses from release 5.0 on in groups with several ranks on each of several hosts: one
 //! collective inside every host and one between the hosts' ranks of equal number. Vectors go in segments of 64 KiB, one
 //! behind the other. Inside hosts, and between them for blocks and the first segment of a broadcast, `coll/tuned`
-//! decides; between hosts, reductions and the broadcasts of other segments and of allreduces are `coll/libnbc`'s. Counted in 5.0.11 (`tests/mpi/test_han.py`),
-//! for hosts of `inner` consecutive ranks.
+//! decides; between hosts, reductions and the broadcasts of other segments and of allreduces are `coll/libnbc`'s. Counted in 5.0.11 (`tests/mpi/test_han.py`);
+//! here for hosts of `inner` consecutive ranks, for others after [`super::Algorithms::arranged`].
 
 use super::open_mpi::{ELEMENT, choose};
 use super::steps::Out;

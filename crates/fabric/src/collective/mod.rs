@@ -102,7 +102,8 @@ pub enum Algorithm {
     Hierarchical(u32),
     /// Sums and copies by the switch inside a host, double trees across hosts (NCCL); with the ranks of a host.
     NvlsTree(u32),
-    /// Inside hosts and between them (Open MPI's `coll/han`); with the number of consecutive ranks of a host.
+    /// Inside hosts and between them (Open MPI's `coll/han`); with the number of consecutive ranks of a host, for others
+    /// in the order of [`Algorithms::arranged`].
     Han(u32),
 }
 

@@ -641,7 +641,7 @@ fn groups_on_several_hosts_go_inside_and_between_them() {
         of_pairs.choose(C::Alltoall, 10, 8000.0)
     );
     assert!(of_pairs.is_assumed(C::Allreduce, false, &[0, 1, 2]));
-    assert!(of_pairs.is_assumed(C::Allreduce, false, &[0, 2, 1, 3]));
+    assert_eq!(choose(C::Allreduce, &[0, 2, 1, 3]), A::Han(2));
     assert!(of_pairs.is_assumed(C::Allgather, true, &world));
     assert!(!of_pairs.is_assumed(C::Allgather, false, &world));
     // Variables of the job without it, and earlier releases.
@@ -707,6 +707,72 @@ fn groups_on_several_hosts_go_inside_and_between_them() {
             (2, 2.0 * b, 1),
             (6, 4.0 * b, 1),
             (8, 2.0 * b, 1)
+        ]
+    );
+}
+
+/// Open MPI 5 where ranks of a host do not follow each other: bytes by pair as counted in 5.0.11 (`tests/mpi/test_han.py`).
+#[test]
+fn hosts_with_ranks_in_any_order_are_taken_by_the_roots_number() {
+    use Collective as C;
+    let world: Vec<u32> = (0..6).collect();
+    let rules = Algorithms::of(Library::OpenMpi).of_release(5);
+    let rules = rules.on_hosts(vec![0, 1, 1, 0, 2, 2]);
+    let sent = |collective, root| {
+        let algorithm = rules.choose_among(collective, false, &world, 8000.0);
+        let (members, root) = rules.arranged((collective, algorithm), &world, root);
+        let operation = Operation {
+            collective,
+            algorithm,
+            ranks: 6,
+            root,
+            sizes: Sizes::Same(8000.0),
+        };
+        let mut found = std::collections::BTreeMap::new();
+        for step in steps(operation) {
+            let pair = (members[step.from as usize], members[step.to as usize]);
+            *found.entry(pair).or_insert(0.0) += step.bytes / 8000.0 * f64::from(step.times);
+        }
+        found.into_iter().map(|((a, b), c)| (a, b, c)).collect()
+    };
+    let gather: Vec<(u32, u32, f64)> = sent(C::Gather, 2);
+    assert_eq!(
+        gather,
+        [
+            (0, 3, 1.0),
+            (1, 2, 1.0),
+            (3, 2, 2.0),
+            (4, 5, 1.0),
+            (5, 2, 2.0)
+        ]
+    );
+    assert_eq!(
+        sent(C::Reduce, 2),
+        [
+            (0, 3, 1.0),
+            (1, 2, 1.0),
+            (2, 3, 0.5),
+            (2, 5, 0.5),
+            (3, 2, 1.0),
+            (4, 5, 1.0),
+            (5, 2, 1.0)
+        ]
+    );
+    assert_eq!(
+        sent(C::Allgather, 0),
+        [
+            (0, 1, 2.0),
+            (0, 3, 6.0),
+            (0, 4, 2.0),
+            (1, 0, 2.0),
+            (1, 2, 6.0),
+            (1, 4, 2.0),
+            (2, 1, 1.0),
+            (3, 0, 1.0),
+            (4, 0, 2.0),
+            (4, 1, 2.0),
+            (4, 5, 6.0),
+            (5, 4, 1.0)
         ]
     );
 }

@@ -159,9 +159,9 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         Some(rules) => Algorithms::parse(rules)?,
         None => recorded::algorithms(ask.trace)?.unwrap_or_default(),
     };
-    notes.extend(uneven(&rules, &placed));
+    notes.extend(uneven(fabric, &rules, &placed));
     if ask.collectives.is_none() && has_collectives(&folded) {
-        let doubt = recorded::doubt(ask.trace, placed.iter().any(|p| shares(&p.1)))?;
+        let doubt = recorded::doubt(ask.trace, placed.iter().any(|p| shares(fabric, &p.1)))?;
         notes.extend(doubt.map(|d| format!("algorithms of collectives are assumed: {d}")));
     }
     let point = OperatingPoint::default();
@@ -188,6 +188,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     let on_busy = placed.iter().map(|(_, nodes)| (network, &**nodes));
     let on_idle = checks.iter().map(|(_, _, nodes)| (&idle, &**nodes));
     let job = Job {
+        fabric,
         folded: &folded,
         rules: &rules,
         operations_per_s: ask.operations_per_s,

@@ -1,12 +1,13 @@
 //! Runs with more and more iterations of each loop, until run times no longer change.
 
+use crate::by_host::hosts;
 use crate::error::Result;
 use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::trace::Call;
 use hopbyte_fabric::trace::folded::{Folded, Shortened, Step};
-use hopbyte_fabric::{NodeId, collective::Collective};
+use hopbyte_fabric::{Fabric, NodeId, collective::Collective};
 use hopbyte_model::program::{Ending, Forecast, Forecaster, LeftOut, Placed};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Calls of all ranks that a run executes, about, and iterations of the loops that are shortened to them.
 const FIRST: (u64, u64) = (4_000, 4);
@@ -24,6 +25,7 @@ const TOLERANCE: f64 = 1e-3;
 
 /// A program, and how it is read.
 pub(super) struct Job<'a> {
+    pub(super) fabric: &'a Fabric,
     pub(super) folded: &'a Folded,
     pub(super) rules: &'a Algorithms,
     pub(super) operations_per_s: Option<f64>,
@@ -48,7 +50,7 @@ impl Job<'_> {
         }
         let mut by_hosts: BTreeMap<Vec<u32>, Vec<usize>> = BTreeMap::new();
         for (number, (_, nodes)) in placed.iter().enumerate() {
-            by_hosts.entry(hosts(nodes)).or_default().push(number);
+            by_hosts.entry(self.hosts(nodes)).or_default().push(number);
         }
         let mut found = Vec::new();
         let mut executed_calls = 0;
@@ -71,6 +73,10 @@ impl Job<'_> {
             executed_calls,
             left_out,
         })
+    }
+
+    fn hosts(&self, nodes: &[NodeId]) -> Vec<u32> {
+        hosts(self.fabric, nodes.iter().copied())
     }
 
     fn alike(&self, placed: &[Placed<'_>]) -> Result<Steady> {
@@ -175,36 +181,30 @@ impl Level {
     }
 }
 
-/// Nodes by numbers, in the order of their first ranks.
-fn hosts(nodes: &[NodeId]) -> Vec<u32> {
-    let mut numbers: HashMap<NodeId, u32> = HashMap::new();
-    (nodes.iter())
-        .map(|&node| {
-            let next = numbers.len() as u32;
-            *numbers.entry(node).or_insert(next)
-        })
-        .collect()
-}
-
 /// A note about placements under which the library's algorithms are not known.
-pub(super) fn uneven(rules: &Algorithms, placed: &[(String, Vec<NodeId>)]) -> Option<String> {
+pub(super) fn uneven(
+    fabric: &Fabric,
+    rules: &Algorithms,
+    placed: &[(String, Vec<NodeId>)],
+) -> Option<String> {
     let names = placed.iter().filter(|(_, nodes)| {
         let all: Vec<u32> = (0..nodes.len() as u32).collect();
-        let rules = rules.clone().on_hosts(hosts(nodes));
+        let rules = rules.clone().on_hosts(hosts(fabric, nodes.iter().copied()));
         rules.is_assumed(Collective::Broadcast, false, &all)
     });
     let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "{}: nodes with different numbers of ranks, or ranks in another order; collectives of Open MPI 5 are assumed to ignore nodes there",
+            "{}: nodes with different numbers of ranks; collectives of Open MPI 5 are assumed to ignore nodes there",
             names.join(", ")
         )
     })
 }
 
 /// Whether ranks share nodes, and there are several of these.
-pub(super) fn shares(nodes: &[NodeId]) -> bool {
-    let distinct = hosts(nodes).into_iter().max().map_or(0, |h| h as usize + 1);
+pub(super) fn shares(fabric: &Fabric, nodes: &[NodeId]) -> bool {
+    let hosts = hosts(fabric, nodes.iter().copied());
+    let distinct = hosts.into_iter().max().map_or(0, |h| h as usize + 1);
     distinct > 1 && distinct < nodes.len()
 }
 

@@ -11,9 +11,10 @@ mod store;
 use crate::error::{JobError, Result, one_line, refuse};
 use crate::identity::Sum;
 use crate::machine::MachineSource;
-use crate::mapping::{Mapping, search};
+use crate::mapping::Mapping;
 use crate::question::{Asked, Effort, Question};
 use crate::record::launch::{Job, find};
+use crate::search::search;
 use crate::settings::Settings;
 use crate::shell_word;
 use allocation::{Shape, filled};
@@ -335,7 +336,7 @@ fn place(
         oracle,
         ..Asked::default()
     };
-    let question = match asked.read() {
+    let mut question = match asked.read() {
         Err(error) if asked.oracle.is_some() => {
             remarks.push(format!(
                 "placed without the live load: {}",
@@ -355,6 +356,7 @@ fn place(
         ..Effort::DEFAULT
     };
     let mapping = search(&question, &effort, &|_| {})?;
+    question.settle(&mapping.placement)?;
     Ok((question, mapping))
 }
 

@@ -3,13 +3,13 @@
 pub mod bus;
 pub mod run_time;
 
+use crate::by_host::traffic_on;
 use crate::document::Document;
 use crate::error::Result;
 use crate::inputs::{self, LinkReading};
 use crate::machine::Machine;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
 use hopbyte_map::{Problem, evaluate};
-use hopbyte_observe::read_traffic;
 use serde::Serialize;
 
 /// Links that a report lists.
@@ -163,7 +163,7 @@ pub fn predict(
 ) -> Result<Predicted> {
     let fabric = &machine.fabric;
     let (allocation, placement) = saved.placed(fabric)?;
-    let exchange = read_traffic(&saved.traffic.source)?.total();
+    let exchange = traffic_on(&saved.traffic.source, fabric, &placement)?.total();
     let loads = saved.overhead(fabric)?.loads(fabric, &exchange)?;
     let problem = Problem {
         loads: loads.exchange.as_ref(),

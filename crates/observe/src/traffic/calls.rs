@@ -93,8 +93,8 @@ pub(crate) fn kind(name: &[u8]) -> Option<(Collective, bool)> {
 /// World ranks of each group in the group's order, by its name in the files; members may be missing from all files.
 pub(super) type Groups<'a> = HashMap<&'a [u8], Vec<u32>>;
 
-const IRREGULAR: &str = "Open MPI 5 uses hierarchical algorithms (han) for small allgatherv, and in groups whose hosts have \
-                         different numbers of ranks, or ranks in another order";
+const IRREGULAR: &str = "Open MPI 5 uses hierarchical algorithms (han) for small allgatherv, and in some collectives of groups \
+                         whose hosts have different numbers of ranks";
 
 /// Maximum number of messages (of a pair and kind) that a record's collectives may expand to.
 const MAX_MESSAGES: u64 = 1 << 27;
@@ -103,6 +103,14 @@ impl<'a> Calls<'a> {
     /// Adds a rank's line.
     pub fn add(&mut self, alike: Alike<'a>, rank: u32, part: Part) {
         add(self.alike.entry(alike).or_default(), [(rank, part)]);
+    }
+
+    /// Whether they become other messages if other ranks share a host.
+    pub fn depend_on_hosts(&self, groups: &Groups<'_>, rules: &Algorithms) -> bool {
+        self.alike.keys().any(|alike| {
+            let members = groups.get(alike.group).map_or(0, Vec::len);
+            members > 2 && !alike.vector && rules.depends_on_hosts(alike.collective)
+        })
     }
 
     /// Adds the messages of all calls to `phases`; returns assumptions and missing parts.
@@ -170,7 +178,9 @@ impl<'a> Calls<'a> {
                     .hint("algorithms with fewer partners have fewer: :collectives=alltoall=bruck")
                     .into());
             }
-            expand(alike, *algorithm, members, parts, phases)?;
+            let (members, root) =
+                rules.arranged((alike.collective, *algorithm), members, alike.root);
+            expand(alike, (*algorithm, root), &members, parts, phases)?;
         }
         let mut notes = used.lines();
         if let Some(doubt) = rules.doubt().filter(|_| !notes.is_empty()) {
@@ -239,7 +249,7 @@ fn mean(parts: &Parts) -> f64 {
 /// One expansion for all calls: a member's messages are multiplied by its number of calls.
 fn expand(
     alike: &Alike<'_>,
-    algorithm: Algorithm,
+    (algorithm, root): (Algorithm, u32),
     members: &[u32],
     parts: &Parts,
     phases: &mut Phases,
@@ -252,7 +262,7 @@ fn expand(
         collective: alike.collective,
         algorithm,
         ranks: members.len() as u32,
-        root: alike.root,
+        root,
         sizes: if alike.vector {
             Sizes::Each(&blocks)
         } else {

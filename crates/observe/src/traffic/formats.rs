@@ -1,5 +1,6 @@
 //! Table of the traffic formats: recognised by content, never by name.
 
+use super::record::ByHost;
 use super::{
     content_lines, dense, edges, fields, is_comment, line_of, matrix_market, metis, prof, profiles,
     qaplib, record, scotch, training,
@@ -39,7 +40,7 @@ enum Read {
     /// The files of all ranks.
     Ranks(fn(&str, &[Text]) -> Result<Traffic, ObserveError>),
     /// The files of all ranks, with collective calls that are expanded by rules.
-    Calls(fn(&str, &[Text], &Algorithms) -> Result<Traffic, ObserveError>),
+    Calls(fn(&str, &[Text], &Algorithms) -> Result<(Traffic, bool), ObserveError>),
     /// The files of all processes, read one after the other, with collective calls.
     Processes(fn(&str, Texts<'_>, &Algorithms) -> Result<Traffic, ObserveError>),
     /// None: the format has no receivers.
@@ -313,17 +314,20 @@ impl Format {
         source: &str,
         texts: Texts<'_>,
         rules: Option<&Algorithms>,
-    ) -> Result<Traffic, ObserveError> {
+    ) -> Result<(Traffic, Option<ByHost>), ObserveError> {
         let own = rules.cloned().unwrap_or_default();
         if let Read::Processes(read) = self.read {
-            return read(source, texts, &own);
+            return Ok((read(source, texts, &own)?, None));
         }
         let texts: Vec<Text> = texts.collect::<Result<_, _>>()?;
         let Some(first) = texts.first() else {
             return Err(InputError::new(source, "no files", "files of ranks").into());
         };
-        match self.read {
-            Read::Calls(read) => read(source, &texts, &own),
+        let traffic = match self.read {
+            Read::Calls(read) => {
+                let (traffic, depends) = read(source, &texts, &own)?;
+                return Ok((traffic, depends.then(|| ByHost::new(source, texts, own))));
+            }
             Read::Refused(why) => Err(why(first)),
             _ if rules.is_some() => {
                 let found = format!("{source} with a choice of collectives");
@@ -339,7 +343,8 @@ impl Format {
                 )
                 .hint("recorders write a file for every rank (.prof, .hbr, IPM, TAU, mpitrace, traces); give any other file alone")
                 .into()),
-        }
+        };
+        Ok((traffic?, None))
     }
 }
 

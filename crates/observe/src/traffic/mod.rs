@@ -36,7 +36,7 @@ use hopbyte_fabric::{Traffic, declared};
 #[cfg(test)]
 pub(crate) use entries::LIMITS;
 pub use entries::MAX_TASKS;
-pub use record::{incomplete, unknown};
+pub use record::{ByHost, incomplete, unknown};
 pub use spmv::product;
 pub use training::{Measured, Measurement, measurement};
 
@@ -48,19 +48,25 @@ use entries::{content_lines, fields, is_comment, line_of};
 /// Formats are those of [`known_formats`], and traces. After a record or trace, `:collectives=RULES`
 /// ([`Algorithms::parse`]) selects the algorithms that expand collective calls into messages.
 pub fn read_traffic(path_or_spec: &str) -> Result<Traffic, ObserveError> {
+    Ok(read_traffic_by_host(path_or_spec)?.0)
+}
+
+/// [`read_traffic`], and the record where its messages depend on which ranks share a host: the traffic is that of the
+/// recorded run.
+pub fn read_traffic_by_host(path_or_spec: &str) -> Result<(Traffic, Option<ByHost>), ObserveError> {
     if declared::is_traffic_spec(path_or_spec) {
-        return Ok(declared::traffic(path_or_spec)?);
+        return Ok((declared::traffic(path_or_spec)?, None));
     }
     if path_or_spec.starts_with(spmv::START) {
-        return spmv::traffic(path_or_spec);
+        return Ok((spmv::traffic(path_or_spec)?, None));
     }
     let Some((path, rules)) = path_or_spec.rsplit_once(RULES) else {
         return read_files(path_or_spec, Files::open(path_or_spec)?, None);
     };
     let rules = Algorithms::parse(rules)?;
-    let mut traffic = read_files(path, Files::open(path)?, Some(&rules))?;
+    let (mut traffic, by_host) = read_files(path, Files::open(path)?, Some(&rules))?;
     traffic.source = path_or_spec.to_owned();
-    Ok(traffic)
+    Ok((traffic, by_host.map(|record| record.named(path_or_spec))))
 }
 
 /// Separator between a path and the choice of algorithms.
@@ -68,7 +74,7 @@ const RULES: &str = ":collectives=";
 
 /// [`read_traffic`] on one file in memory.
 pub fn traffic(text: &Text) -> Result<Traffic, ObserveError> {
-    read_files(text.file(), Files::of(text.clone())?, None)
+    Ok(read_files(text.file(), Files::of(text.clone())?, None)?.0)
 }
 
 /// Traces are read file by file, other formats from all files together. If files of other kinds may be among them,
@@ -77,12 +83,13 @@ fn read_files(
     source: &str,
     mut files: Files,
     rules: Option<&Algorithms>,
-) -> Result<Traffic, ObserveError> {
+) -> Result<(Traffic, Option<ByHost>), ObserveError> {
     let mixed = files.mixed();
     while let Some(first) = files.next().transpose()? {
         if let Some(format) = trace::Format::of(&first) {
             let trace = format.read(source, first, files)?;
-            return Ok(trace.traffic_by(&rules.cloned().unwrap_or_default())?);
+            let traffic = trace.traffic_by(&rules.cloned().unwrap_or_default())?;
+            return Ok((traffic, None));
         }
         let named = Format::named(&first);
         if mixed && named.is_none_or(|format| !format.of_ranks()) {

@@ -14,15 +14,74 @@ use hopbyte_fabric::collective::{Algorithms, Library};
 use hopbyte_fabric::{InputError, Traffic};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+/// End of the names of phases with the messages of collective calls.
+const COLLECTIVES: &str = " collectives";
+
 /// Maximum number of members in all groups together.
 const MAX_MEMBERS: usize = 1 << 26;
 
-/// Reads the files of all ranks; `rules` selects the algorithms of collectives and contains only the user's choices.
+/// A record whose collective calls become other messages if other ranks share a host.
+#[derive(Debug)]
+pub struct ByHost {
+    source: String,
+    texts: Vec<Text>,
+    rules: Algorithms,
+}
+
+impl ByHost {
+    pub(super) fn new(source: &str, texts: Vec<Text>, rules: Algorithms) -> Self {
+        Self {
+            source: source.to_owned(),
+            texts,
+            rules,
+        }
+    }
+
+    /// The same under another name.
+    pub(super) fn named(self, source: &str) -> Self {
+        Self::new(source, self.texts, self.rules)
+    }
+
+    /// The messages that do not depend on hosts, or some of them.
+    ///
+    /// # Errors
+    /// As for [`Self::traffic`].
+    pub fn others(&self) -> Result<Traffic, ObserveError> {
+        let mut traffic = read(&self.source, &self.texts, &self.rules)?.0;
+        let mut phases = std::mem::take(&mut traffic.phases);
+        phases.retain(|phase| !phase.name.ends_with(COLLECTIVES));
+        Ok(Traffic {
+            in_turn: traffic.in_turn,
+            ..Traffic::phased(self.source.as_str(), traffic.tasks, phases)
+        })
+    }
+
+    /// The traffic of ranks on these hosts (numbers by rank).
+    ///
+    /// # Errors
+    /// More messages than an expansion may have.
+    pub fn traffic(&self, hosts: Vec<u32>) -> Result<Traffic, ObserveError> {
+        Ok(read_on(&self.source, &self.texts, &self.rules, Some(hosts))?.0)
+    }
+}
+
+/// Reads the files of all ranks; `rules` selects the algorithms of collectives and contains only the user's choices. Also
+/// whether the messages would be others if other ranks shared a host.
 pub(super) fn read(
     source: &str,
     texts: &[Text],
     rules: &Algorithms,
-) -> Result<Traffic, ObserveError> {
+) -> Result<(Traffic, bool), ObserveError> {
+    read_on(source, texts, rules, None)
+}
+
+/// The same for ranks on these hosts, in place of the recorded ones.
+fn read_on(
+    source: &str,
+    texts: &[Text],
+    rules: &Algorithms,
+    on: Option<Vec<u32>>,
+) -> Result<(Traffic, bool), ObserveError> {
     let mut heads = Vec::new();
     for text in texts {
         heads.push(Head::parse(text)?);
@@ -69,7 +128,9 @@ pub(super) fn read(
     for (text, head) in world {
         counts(text, (head.rank, tasks), &mut phases, &mut calls)?;
     }
-    let rules = rules.of_release(release).on_hosts(hosts(heads_of, tasks));
+    let on = on.unwrap_or_else(|| hosts(heads_of, tasks));
+    let rules = rules.of_release(release).on_hosts(on);
+    let depends = calls.depend_on_hosts(&groups, &rules);
     let mut notes = calls.expand(source, &groups, &rules, &mut phases)?;
     let ends = heads.iter().filter(|h| !h.spawned);
     let ends = ends.map(|h| (h.rank, h.ended.as_str()));
@@ -78,7 +139,7 @@ pub(super) fn read(
     let mut traffic = phases.finish(source, tasks)?;
     traffic.notes = notes;
     traffic.in_turn = true;
-    Ok(traffic)
+    Ok((traffic, depends))
 }
 
 /// Why the decisions of the library that wrote the record may not be the known ones, if they may not.
@@ -343,12 +404,12 @@ fn counts<'a>(
         let (suffix, phase, to, size, count, inwards) = match cells[..] {
             [b"P", phase, to, size, count, ..] => ("", phase, to, size, count, false),
             [b"C", phase, _, _, to, size, count, ..] => {
-                (" collectives", phase, to, size, count, false)
+                (COLLECTIVES, phase, to, size, count, false)
             }
             // The messages of these calls are in `C` lines.
             [b"K", _, _, _, _, b"-", _, _, ..] => continue,
             [b"K", phase, _, _, _, _, size, count, ..] => {
-                (" collectives", phase, &b"-1"[..], size, count, false)
+                (COLLECTIVES, phase, &b"-1"[..], size, count, false)
             }
             [b"R", phase, _, direction, to, size, count, ..] => {
                 let inwards = match direction {

@@ -157,6 +157,7 @@ fn prof(files: &[(&str, &str)]) -> Result<Traffic, String> {
     let format = Format::of(&texts[0]).map_err(|e| e.to_string())?;
     format
         .read("run", &mut texts.into_iter().map(Ok), None)
+        .map(|found| found.0)
         .map_err(|e| e.to_string())
 }
 
@@ -301,7 +302,9 @@ fn collectives_of_open_mpi_5_follow_hosts() {
     let (four, five) = ("Open MPI v4.1.4, x", "Open MPI v5.0.11, x");
     let blocks = ["a", "a", "b", "b"];
     let by_hosts = "allreduce by han (as Open MPI decides)";
-    assert!(read(five, blocks, "allreduce").contains(by_hosts));
+    for hosts in [blocks, ["a", "b", "a", "b"]] {
+        assert!(read(five, hosts, "allreduce").contains(by_hosts));
+    }
     for (version, hosts, kind) in [
         (four, blocks, "allreduce"),
         (five, ["a", "b", "c", "d"], "allreduce"),
@@ -312,11 +315,7 @@ fn collectives_of_open_mpi_5_follow_hosts() {
         let flat = !found.contains("by han") && !found.contains("assumed");
         assert!(flat, "{version} {hosts:?} {kind}: {found}");
     }
-    for (hosts, kind) in [
-        (["a", "b", "a", "b"], "allreduce"),
-        (["a", "a", "a", "b"], "bcast"),
-        (blocks, "allgatherv"),
-    ] {
+    for (hosts, kind) in [(["a", "a", "a", "b"], "bcast"), (blocks, "allgatherv")] {
         let found = read(five, hosts, kind);
         assert!(
             found.contains("assumed: Open MPI 5"),

@@ -5,7 +5,6 @@ use crate::draw::Signs;
 use hopbyte_job::Result;
 use hopbyte_job::mapping::before;
 use hopbyte_job::{Mapping, Question};
-use hopbyte_map::evaluate;
 use std::path::Path;
 
 /// Options of a mapping's page.
@@ -39,7 +38,7 @@ pub fn mapping_page(question: &Question, mapping: &Mapping, about: &About<'_>) -
     let problem = question.problem();
     let certificate = &mapping.certificate;
     let (label, before) = before(question, mapping)?;
-    let cost = evaluate(&problem, &before)?;
+    let cost = question.evaluate(&before)?;
     let background = question.background.as_ref();
     let mut notes = question.machine.notes.clone();
     notes.extend(question.traffic_notes.iter().cloned());

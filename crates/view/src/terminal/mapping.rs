@@ -40,6 +40,9 @@ pub fn mapping_text(mapping: &Mapping, question: &Question, colour: bool) -> Str
     for note in &question.traffic_notes {
         let _ = writeln!(page, "# {note}");
     }
+    if let Some(note) = question.following_note() {
+        let _ = writeln!(page, "# {note}");
+    }
     if let Some(wire) = question.loads.text() {
         let _ = writeln!(page, "# {wire}");
     }

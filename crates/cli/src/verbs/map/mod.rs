@@ -166,6 +166,7 @@ pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
         Some(stakes) => mapping.weighed(&question, &stakes, &args.effort.effort())?,
         None => mapping,
     };
+    question.settle(&mapping.placement)?;
     if args.predict {
         mapping = mapping.timed(&question, args.network.as_deref())?;
     }

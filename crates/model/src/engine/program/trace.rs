@@ -495,11 +495,14 @@ impl<'a> Writer<'a> {
         let of = |m: &u32| &arrived[self.places[*m as usize] as usize];
         let calls = members.iter().map(|m| (*m, of(m).at));
         let called = Called::gather(self.trace, calls)?;
+        let algorithm = called.algorithm(self.rules, members);
+        let what = (called.kind, algorithm);
+        let (members, root) = self.rules.arranged(what, members, called.root);
         let operation = Operation {
             collective: called.kind,
-            algorithm: called.algorithm(self.rules, members),
+            algorithm,
             ranks: members.len() as u32,
-            root: called.root,
+            root,
             sizes: called.sizes(),
         };
         let mut aside = Vec::new();
@@ -510,7 +513,7 @@ impl<'a> Writer<'a> {
             }
         }
         self.builder
-            .collective(members, &operation, MAX_TRACE_OPERATIONS)?;
+            .collective(&members, &operation, MAX_TRACE_OPERATIONS)?;
         for (rank, end, front) in aside {
             self.builder.rejoin(rank, end, front);
         }

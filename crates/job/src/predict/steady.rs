@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 /// Calls of all ranks that a run executes, about, and iterations of the loops that are shortened to them.
 const FIRST: (u64, u64) = (4_000, 4);
 /// The same, until run times are steady.
-const MORE: [(u64, u64); 3] = [(16_000, 12), (64_000, 12), (250_000, 12)];
+const MORE: [(u64, u64); 3] = [(16_000, 12), (64_000, 12), (LONG, 12)];
+/// Calls above which loops of few iterations are shortened, too.
+const LONG: u64 = 250_000;
 /// Most calls, where loops cannot be shortened.
 const MOST: u64 = 1 << 25;
 /// Most calls that are executed where those of shortened loops do not match each other.
@@ -90,6 +92,10 @@ impl Job<'_> {
             if calls(&short) == level.executed_calls {
                 continue;
             }
+            if let Some(outer) = self.outer(&short, &each)? {
+                level = outer;
+                break;
+            }
             let mut fewer = std::mem::replace(&mut level, self.program(&short)?);
             if level.is_like(&mut fewer, &each)? {
                 break;
@@ -106,6 +112,20 @@ impl Job<'_> {
 
     fn shorten(&self, (aim, kept): (u64, u64)) -> Result<Shortened> {
         Ok(self.folded.shorten(aim, kept, MOST)?)
+    }
+
+    /// Some iterations of the outermost loops alone, where loops of few but long iterations would be executed whole; if that
+    /// is enough.
+    fn outer(&self, whole: &Shortened, placed: &[Placed<'_>]) -> Result<Option<Level>> {
+        if calls(whole) <= LONG {
+            return Ok(None);
+        }
+        let short = self.shorten((calls(whole) / 2, FIRST.1))?;
+        if calls(&short) > calls(whole) / 2 {
+            return Ok(None);
+        }
+        let mut level = self.program(&short)?;
+        Ok(level.is_unchanged(placed)?.then_some(level))
     }
 
     fn level(&self, aim: (u64, u64)) -> Result<Level> {
@@ -241,4 +261,93 @@ fn distinct<'a>(placed: &[Placed<'a>]) -> (Vec<Placed<'a>>, Vec<usize>) {
         }
     }
     (found, numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::trace::folded::{FoldedRank, Loop};
+    use hopbyte_fabric::{Routing, spec};
+    use hopbyte_model::network::Network;
+    use hopbyte_model::parameters::{OperatingPoint, Parameters};
+
+    /// Two ranks that send to each other in turn, in a loop of ten long iterations.
+    fn folded(pairs: usize) -> Folded {
+        let step = |call: Call| Step::Call(call);
+        let send = |to| Call::Send {
+            to,
+            tag: 0,
+            group: 0,
+            request: None,
+            bytes: 1e4,
+        };
+        let receive = |from| Call::Receive {
+            from: Some(from),
+            tag: Some(0),
+            group: 0,
+            request: None,
+        };
+        let rank = |me: u32| {
+            let mut body = Vec::new();
+            for turn in 0..pairs as u32 {
+                let seconds = 1e-6 * f64::from(turn % 7);
+                body.push(step(Call::Compute { seconds }));
+                body.push(step(match turn % 2 == me {
+                    true => send(1 - me),
+                    false => receive(1 - me),
+                }));
+            }
+            FoldedRank {
+                steps: vec![Step::Loop(Loop {
+                    counts: vec![(10, 1)],
+                    body,
+                })],
+                ..FoldedRank::default()
+            }
+        };
+        Folded {
+            source: "test".into(),
+            ranks: vec![rank(0), rank(1)],
+            groups: vec![vec![0, 1]],
+            complete: true,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn few_long_iterations_of_the_outermost_loop_are_not_all_executed() {
+        let fabric = spec::fabric("torus:4x4").unwrap();
+        let routing = Routing::default_for(&fabric);
+        let parameters = Parameters::plain();
+        let network = Network::new(&fabric, &routing, &parameters, OperatingPoint::default());
+        let nodes = [NodeId(0), NodeId(1)];
+        let placed = [(&network, &nodes[..])];
+        let rules = Algorithms::default();
+        let outer = |folded: &Folded| {
+            let job = Job {
+                fabric: &fabric,
+                folded,
+                rules: &rules,
+                operations_per_s: None,
+            };
+            let whole = job.shorten((u64::MAX, 12)).unwrap();
+            let all = job.program(&whole).unwrap().all(&placed).unwrap();
+            let found = job.outer(&whole, &placed).unwrap();
+            (found, all[0].seconds, calls(&whole))
+        };
+        let (found, seconds, calls) = outer(&folded(8_000));
+        let mut level = found.unwrap();
+        assert!(
+            level.executed_calls * 2 <= calls,
+            "{}",
+            level.executed_calls
+        );
+        let fewer = level.all(&placed).unwrap()[0].seconds;
+        assert!(
+            (fewer - seconds).abs() < 1e-6 * seconds,
+            "{fewer} {seconds}"
+        );
+        // A short program is executed whole.
+        assert!(outer(&folded(100)).0.is_none());
+    }
 }

@@ -17,8 +17,6 @@ const MOST: usize = 128;
 
 /// Rows are padded to a multiple of this many numbers, for vector instructions.
 const LANES: usize = 8;
-/// Above every change of cost.
-const FAR: f32 = 1e30;
 
 type Lanes = [f32; LANES];
 
@@ -141,10 +139,12 @@ fn crossed(one: &[u32], two: &[u32], rng: &mut Random) -> Vec<u32> {
 }
 
 /// An arrangement of units in as many slots, with the change of cost by every swap. Units beyond those of the graph stand
-/// for free slots. Matrices are row by row, of `width` numbers.
+/// for free slots. Matrices are row by row, of `width` numbers, a multiple of [`LANES`].
 struct Dense {
     n: usize,
     width: usize,
+    /// Whether both matrices are asymmetric. Else both are made symmetric, the bytes of both directions in every pair.
+    both: bool,
     /// Bytes from unit to unit, and cost of a byte from slot to slot.
     flow: Vec<f32>,
     far: Vec<f32>,
@@ -158,21 +158,24 @@ struct Dense {
     there: Vec<f32>,
     /// Change of cost by a swap of the unit of the row and a later one; infinite elsewhere.
     change: Vec<f32>,
-    /// Steps taken, and the step until which a unit may not return to the slot of another; for every pair of `change` the
-    /// earlier of both.
+    /// Steps taken, and the step until which a unit may not return to a slot; for every pair of `change` the earlier of both.
     steps: f32,
     until: Vec<f32>,
     barred: Vec<f32>,
-    /// Differences of rows and columns of the two units of a swap.
+    /// Differences of rows and columns of the two units of a swap: of bytes, and of costs.
     rows: [Vec<f32>; 2],
     columns: [Vec<f32>; 2],
+    /// The columns of `there` of the two units, and its diagonal.
+    turned: [Vec<f32>; 2],
+    own: Vec<f32>,
 }
 
 impl Dense {
     fn new<D: Distances>(graph: &Graph, slots: &Slots, distances: &D) -> Self {
         let n = slots.count();
         let width = n.next_multiple_of(LANES);
-        let (mut flow, mut far) = (vec![0.0; n * width], vec![0.0; n * width]);
+        let matrix = || vec![0.0; n * width];
+        let (mut flow, mut far) = (matrix(), matrix());
         for unit in 0..graph.units() {
             let others = graph.edges(unit as u32).iter();
             for edge in others.filter(|e| e.to as usize != unit) {
@@ -184,11 +187,29 @@ impl Dense {
                 far[a * width + b] = distances.get(slots.place[a], slots.place[b]) as f32;
             }
         }
-        let matrix = || vec![0.0; n * width];
-        let rows = || [vec![0.0; width], vec![0.0; width]];
+        let turned = |m: &[f32]| -> Vec<f32> {
+            let mut to = matrix();
+            for (i, row) in m.chunks_exact(width).enumerate() {
+                row[..n]
+                    .iter()
+                    .enumerate()
+                    .for_each(|(j, v)| to[j * width + i] = *v);
+            }
+            to
+        };
+        let (back, back_far) = (turned(&flow), turned(&far));
+        let both = flow != back && far != back_far;
+        if !both {
+            flow.iter_mut().zip(&back).for_each(|(f, b)| *f += b);
+            far.iter_mut()
+                .zip(&back_far)
+                .for_each(|(f, b)| *f = 0.5 * (*f + b));
+        }
+        let row = || vec![0.0; width];
         Self {
             n,
             width,
+            both,
             flow,
             far,
             slot_of: Vec::new(),
@@ -200,8 +221,10 @@ impl Dense {
             steps: 0.0,
             until: matrix(),
             barred: matrix(),
-            rows: rows(),
-            columns: rows(),
+            rows: [row(), row()],
+            columns: [row(), row()],
+            turned: [row(), row()],
+            own: row(),
         }
     }
 
@@ -212,7 +235,8 @@ impl Dense {
             f64::from(self.flow[i * self.width + j]) * f64::from(self.far[way])
         };
         let row = |i: usize| (0..self.n).map(|j| pair(i, j)).sum::<f64>();
-        (0..self.n).map(row).sum()
+        let sum: f64 = (0..self.n).map(row).sum();
+        if self.both { sum } else { 0.5 * sum }
     }
 
     /// Begins at an arrangement, with no pair barred.
@@ -227,22 +251,20 @@ impl Dense {
                 self.apart[i * w + j] = self.far[way];
             }
         }
-        let turned = |m: &[f32]| {
-            let mut to = vec![0.0f32; n * w];
-            for i in 0..n {
-                for j in 0..n {
-                    to[i * w + j] = m[j * w + i];
-                }
-            }
-            to
-        };
-        let (flow_back, apart_back) = (turned(&self.flow), turned(&self.apart));
-        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
+        // Bytes of a unit to the others times their costs from the slot of another, row by row for vector instructions.
+        self.there.fill(0.0);
         for i in 0..n {
-            for j in 0..n {
-                let (i_row, j_row) = (i * w..(i + 1) * w, j * w..(j + 1) * w);
-                self.there[i * w + j] = dot(&self.flow[i_row.clone()], &self.apart[j_row.clone()])
-                    + dot(&flow_back[i_row], &apart_back[j_row]);
+            let row = &mut self.there[i * w..(i + 1) * w];
+            for k in 0..n {
+                let (out, apart) = (self.flow[i * w + k], &self.apart[k * w..(k + 1) * w]);
+                if self.both {
+                    let back = self.flow[k * w + i];
+                    for j in 0..n {
+                        row[j] += out * self.apart[j * w + k] + back * apart[j];
+                    }
+                } else {
+                    row.iter_mut().zip(apart).for_each(|(t, a)| *t += out * a);
+                }
             }
         }
         self.change.fill(f32::INFINITY);
@@ -261,58 +283,59 @@ impl Dense {
     fn change_of(&self, i: usize, j: usize) -> f32 {
         let (ij, ji) = (i * self.width + j, j * self.width + i);
         let (ii, jj) = (i * self.width + i, j * self.width + j);
-        let between = (self.flow[ij] + self.flow[ji]) * (self.apart[ij] + self.apart[ji]);
+        let back = if self.both { self.flow[ji] } else { 0.0 };
+        let between = (self.flow[ij] + back) * (self.apart[ij] + self.apart[ji]);
         self.there[ij] + self.there[ji] - self.there[ii] - self.there[jj] + between
     }
 
-    /// Performs the best swap that is not barred, or the best of all if it leads below `least`.
+    /// Performs the best swap that is not barred or leads below `least`; the best of all if there is none.
     fn step(&mut self, least: f64, rng: &mut Random) {
-        let (free, any) = self.best();
-        let leads = self.cost + f64::from(any.1) < least - self.same;
-        let (row, change) = if leads || free.1 >= FAR / 4.0 {
-            any
-        } else {
-            free
-        };
+        let mut leads = (least - self.same - self.cost) as f32;
+        let mut found = self.best(leads);
+        if found.1 == f32::INFINITY {
+            leads = f32::INFINITY;
+            found = self.best(leads);
+        }
+        let (row, change) = found;
         let is_it = |j: &usize| {
             let at = row * self.width + j;
-            self.change[at] == change && (change == any.1 || self.barred[at] < self.steps)
+            self.change[at] == change && (self.barred[at] < self.steps || change < leads)
         };
-        let Some(column) = (row + 1..self.n).find(is_it) else {
-            return;
-        };
-        self.swap(row, column, rng);
+        if let Some(column) = (row + 1..self.n).find(is_it) {
+            self.swap(row, column, rng);
+        }
     }
 
-    /// The row and the change of the best swap that is not barred, and of the best of all.
-    fn best(&self) -> ((usize, f32), (usize, f32)) {
-        let (mut free, mut any) = ((0, f32::INFINITY), (0, f32::INFINITY));
+    /// The row and the change of the best swap that is not barred or changes the cost to less than `leads`.
+    fn best(&self, leads: f32) -> (usize, f32) {
+        let mut best = (0, f32::INFINITY);
         let lower = |a: f32, b: f32| if b < a { b } else { a };
-        let higher = |a: f32, b: f32| if b > a { b } else { a };
         let blocks = self.width / LANES;
         let (changes, barred) = (self.change.as_chunks().0, self.barred.as_chunks().0);
+        let now = self.steps;
         for i in 0..self.n {
             let row = i * blocks + (i + 1) / LANES..(i + 1) * blocks;
-            let mut lanes: (Lanes, Lanes) = ([f32::INFINITY; LANES], [f32::INFINITY; LANES]);
+            let mut least: Lanes = [f32::INFINITY; LANES];
             for (change, barred) in changes[row.clone()].iter().zip(&barred[row]) {
                 let (change, barred): (&Lanes, &Lanes) = (change, barred);
                 for l in 0..LANES {
-                    // Arithmetic instead of a branch: the second is above every change if the swap is barred, else below.
-                    let open = higher(change[l], (barred[l] - self.steps + 0.5) * FAR);
-                    lanes.0[l] = lower(lanes.0[l], open);
-                    lanes.1[l] = lower(lanes.1[l], change[l]);
+                    // No short-circuit, which would be a branch.
+                    let open = (barred[l] < now) | (change[l] < leads);
+                    least[l] = lower(least[l], if open { change[l] } else { f32::INFINITY });
                 }
             }
-            let least = lanes.0.into_iter().fold(f32::INFINITY, lower);
-            if least < free.1 {
-                free = (i, least);
-            }
-            let least = lanes.1.into_iter().fold(f32::INFINITY, lower);
-            if least < any.1 {
-                any = (i, least);
+            // In pairs: eight comparisons in a row take as long as the loop above.
+            let [a, b, c, d, e, f, g, h] = least;
+            let (low, high) = (
+                lower(lower(a, e), lower(c, g)),
+                lower(lower(b, f), lower(d, h)),
+            );
+            let least = lower(low, high);
+            if least < best.1 {
+                best = (i, least);
             }
         }
-        (free, any)
+        best
     }
 
     /// Swaps two units, and bars both from their slots.
@@ -325,61 +348,121 @@ impl Dense {
         for k in 0..w {
             self.apart.swap(r * w + k, s * w + k);
         }
-        for k in 0..n {
-            self.apart.swap(k * w + r, k * w + s);
-            self.until.swap(k * w + r, k * w + s);
-        }
+        self.apart
+            .chunks_exact_mut(w)
+            .for_each(|row| row.swap(r, s));
         self.steps += 1.0;
-        for at in [r * w + s, s * w + r] {
+        for (unit, other) in [(r, s), (s, r)] {
             let length = rng.unit().powi(3) * BARRED * n as f64;
-            self.until[at] = self.steps + length.floor() as f32;
+            let back = self.slot_of[other] as usize;
+            self.until[unit * w + back] = self.steps + length.floor() as f32;
         }
-        for unit in [r, s] {
-            for other in (0..n).filter(|&k| k != unit) {
-                let (i, j) = (unit.min(other), unit.max(other));
-                self.change[i * w + j] = self.change_of(i, j);
-                self.barred[i * w + j] = self.until[i * w + j].min(self.until[j * w + i]);
+        self.renew(r, 0);
+        self.renew(s, 1);
+    }
+
+    /// Computes the changes of all swaps with a unit, the first or second of the last swap, and whether they are barred.
+    fn renew(&mut self, unit: usize, which: usize) {
+        let (n, w) = (self.n, self.width);
+        let row = unit * w..(unit + 1) * w;
+        let (there, apart) = (&self.there[row.clone()], &self.apart[row.clone()]);
+        let (out, until) = (&self.flow[row.clone()], &self.until[row]);
+        let (turned, own) = (&self.turned[which][..w], &self.own[..w]);
+        // The differences are not needed any more.
+        let ([changes, barred], slot) = (&mut self.rows, self.slot_of[unit] as usize);
+        if self.both {
+            for (k, change) in changes[..n].iter_mut().enumerate() {
+                let back = (self.flow[k * w + unit], self.apart[k * w + unit]);
+                let between = (out[k] + back.0) * (apart[k] + back.1);
+                *change = there[k] + turned[k] - own[unit] - own[k] + between;
             }
+        } else {
+            for (k, change) in changes[..w].iter_mut().enumerate() {
+                *change = there[k] + turned[k] - own[unit] - own[k] + 2.0 * out[k] * apart[k];
+            }
+        }
+        let others = self.until.chunks_exact(w).zip(&self.slot_of);
+        for (barred, (other, &place)) in barred.iter_mut().zip(others) {
+            *barred = until[place as usize].min(other[slot]);
+        }
+        let later = unit * w + unit + 1..unit * w + n;
+        self.change[later.clone()].copy_from_slice(&changes[unit + 1..n]);
+        self.barred[later].copy_from_slice(&barred[unit + 1..n]);
+        for k in 0..unit {
+            self.change[k * w + unit] = changes[k];
+            self.barred[k * w + unit] = barred[k];
         }
     }
 
     /// The differences of rows and columns of two units.
     fn differ(&mut self, r: usize, s: usize) {
         let w = self.width;
-        for k in 0..self.n {
-            self.columns[0][k] = self.flow[k * w + r] - self.flow[k * w + s];
-            self.columns[1][k] = self.apart[k * w + s] - self.apart[k * w + r];
-            self.rows[0][k] = self.flow[r * w + k] - self.flow[s * w + k];
-            self.rows[1][k] = self.apart[s * w + k] - self.apart[r * w + k];
+        let row = |m: &[f32], from: usize, to: usize, of: &mut [f32]| {
+            let (from, to) = (&m[from * w..][..w], &m[to * w..][..w]);
+            of.iter_mut()
+                .zip(from.iter().zip(to))
+                .for_each(|(d, (f, t))| *d = t - f);
+        };
+        row(&self.flow, s, r, &mut self.rows[0]);
+        row(&self.apart, r, s, &mut self.rows[1]);
+        if self.both {
+            for k in 0..self.n {
+                self.columns[0][k] = self.flow[k * w + r] - self.flow[k * w + s];
+                self.columns[1][k] = self.apart[k * w + s] - self.apart[k * w + r];
+            }
         }
     }
 
     /// Updates the sums and the changes of all swaps without `r` and `s`, which are about to be swapped.
     fn update(&mut self, r: usize, s: usize) {
-        let w = self.width;
-        let ([u, v], [x, y]) = (&self.columns, &self.rows);
+        let (w, blocks) = (self.width, self.width / LANES);
+        let both = self.both;
+        let [[u, v], [x, y]] = [&self.columns, &self.rows].map(|of| [&of[0][..w], &of[1][..w]]);
         let d = &self.apart;
         let (rr, rs, sr, ss) = (d[r * w + r], d[r * w + s], d[s * w + r], d[s * w + s]);
-        for i in 0..self.n {
-            let (ui, vi, xi, yi) = (u[i], v[i], x[i], y[i]);
-            // Bounds are checked once, so that the loops are vector instructions.
-            let from = (i + 1) / LANES * LANES;
-            let changes = &mut self.change[i * w + from..(i + 1) * w];
-            let after = changes.len();
-            let ends = [u, v, x, y].map(|row| &row[from..][..after]);
-            for l in 0..after {
-                let columns = (ui - ends[0][l]) * (ends[1][l] - vi);
-                changes[l] += columns + (xi - ends[2][l]) * (ends[3][l] - yi);
-            }
-            let row = &mut self.there[i * w..(i + 1) * w];
-            let (at_r, at_s) = (row[r], row[s]);
-            let (v, y) = (&v[..row.len()], &y[..row.len()]);
-            for l in 0..row.len() {
-                row[l] += ui * v[l] + xi * y[l];
-            }
-            row[r] = at_s + ui * (ss - sr) + xi * (ss - rs);
-            row[s] = at_r - ui * (rr - rs) - xi * (rr - sr);
+        let changes = self.change.as_chunks_mut().0.chunks_exact_mut(blocks);
+        let there = self.there.as_chunks_mut().0.chunks_exact_mut(blocks);
+        let ends = self.turned.split_at_mut(1);
+        let (at_ends, own) = (
+            (&mut ends.0[0][..w], &mut ends.1[0][..w]),
+            &mut self.own[..w],
+        );
+        for (i, (changes, there)) in changes.zip(there).enumerate().take(self.n) {
+            let changes = &mut changes[(i + 1) / LANES..];
+            let old = there.as_flattened();
+            let (at_r, at_s) = (old[r], old[s]);
+            one_way(changes, there, i, (x, y));
+            let back = if both {
+                one_way(changes, there, i, (u, v));
+                u[i]
+            } else {
+                0.0
+            };
+            let row = there.as_flattened_mut();
+            row[r] = at_s + back * (ss - sr) + x[i] * (ss - rs);
+            row[s] = at_r - back * (rr - rs) - x[i] * (rr - sr);
+            (at_ends.0[i], at_ends.1[i], own[i]) = (row[r], row[s], row[i]);
         }
+    }
+}
+
+/// The update of a row of sums and changes by the bytes of one direction: the differences of bytes and costs.
+#[inline]
+fn one_way(changes: &mut [Lanes], there: &mut [Lanes], i: usize, (bytes, costs): (&[f32], &[f32])) {
+    // Slices of whole blocks, checked once, are vector instructions without a rest.
+    let (changes, there) = (changes.as_flattened_mut(), there.as_flattened_mut());
+    let from = there.len() - changes.len();
+    let (later, far) = (
+        &bytes[from..][..changes.len()],
+        &costs[from..][..changes.len()],
+    );
+    let (byte, cost) = (bytes[i], costs[i]);
+    for l in 0..changes.len() {
+        changes[l] += (byte - later[l]) * (far[l] - cost);
+    }
+    let costs = &costs[..there.len()];
+    for l in 0..there.len() {
+        there[l] += byte * costs[l];
     }
 }
 

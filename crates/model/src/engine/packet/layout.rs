@@ -98,7 +98,11 @@ impl Layout {
         let steps = routers.saturating_mul(nodes);
         if steps > MAX_STEPS {
             let expected = format!("at most {MAX_STEPS} when every packet is followed");
-            return Err(ModelError::out_of_range("routers times nodes", &steps, expected));
+            return Err(ModelError::out_of_range(
+                "routers times nodes",
+                &steps,
+                expected,
+            ));
         }
         let mut layout = Self {
             ins: Vec::new(),

@@ -162,9 +162,9 @@ test-infiniband: programs $(VENV)/bin/python
 	$(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q tests/infiniband
 
-# Output of `fabric convert`, read by Graphviz, networkx and SimGrid.
+# Output of `fabric convert`, read by Graphviz, networkx and SimGrid; pictures as PDF by librsvg.
 test-formats: programs $(VENV)/bin/python
-	scripts/need.sh nop=graphviz g++=g++ /usr/include/simgrid=libsimgrid-dev && \
+	scripts/need.sh nop=graphviz g++=g++ /usr/include/simgrid=libsimgrid-dev rsvg-convert=librsvg2-bin && \
 	  $(VENV)/bin/pip install -q pytest networkx
 	$(VENV)/bin/pytest -q tests/formats
 

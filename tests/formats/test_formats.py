@@ -106,3 +106,12 @@ def test_a_format_that_cannot_says_so(tmp_path: Path) -> None:
     assert refused.value.returncode == 2
     assert "not a tree" in refused.value.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_is_written_as_pdf(tmp_path: Path) -> None:
+    file = tmp_path / "torus.pdf"
+    hopbyte("draw", "torus:4x4", "--out", str(file))
+    assert file.read_bytes().startswith(b"%PDF-")
+    words = [str(hopbyte_binary()), "fabric", "draw", "torus:4x4", "--out", str(tmp_path / "none.pdf")]
+    done = subprocess.run(words, env={"PATH": ""}, capture_output=True, text=True, check=False)
+    assert done.returncode == 3 and "install librsvg" in done.stderr and not (tmp_path / "none.pdf").exists()

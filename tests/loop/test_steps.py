@@ -169,6 +169,31 @@ def test_killed_before_every_change(site: Site, earlier: int, signal: str) -> No
     assert {"flock 1", "execve 2"} <= set(tried), tried
 
 
+@pytest.mark.parametrize("rank", [3, 7])
+def test_a_damaged_record_is_recorded_again(site: Site, rank: int) -> None:
+    site.clean()
+    site.clean()
+    [file] = (site.folder / "state").glob(f"*/record/rank.{rank}.hbr")
+    # Half of a line in place of its traffic, in a file that says it is complete.
+    file.write_text(file.read_text().replace("P\t0\t", "P\tx\t"))
+    next(file.parent.parent.glob("decision")).unlink()
+    said = site.clean()
+    assert "the record of an earlier run is damaged and was removed" in said, said
+    said += site.clean()
+    assert "recording" in said
+    assert "order of 8 ranks is changed" in site.clean()
+
+
+def test_a_search_that_the_deadline_cut_decides_nothing(site: Site) -> None:
+    site.clean()
+    site.clean()
+    for decision in (site.folder / "state").glob("*/decision"):
+        decision.unlink()
+    site.run("--dry-run", "--deadline", "0.1")
+    assert "decision" not in site.files()
+    assert "order of 8 ranks is changed" in site.clean()
+
+
 def test_a_launch_with_nothing_to_do_costs_little(site: Site) -> None:
     """Under 50 ms more than the command alone, when the launcher's own order is known to be as good."""
     site.far = 0

@@ -26,18 +26,24 @@ pub fn python(error: impl Error + 'static) -> PyErr {
         None => error,
     };
     if let Some(ObserveError::Io { source, .. }) = root.downcast_ref::<ObserveError>() {
-        return refused(source, error);
+        return identified(refused(source, error), error);
     }
     if let Some(source) = root.downcast_ref::<std::io::Error>() {
-        return refused(source, error);
+        return identified(refused(source, error), error);
     }
-    let exception = HopbyteError::new_err(told(error));
+    let exception = identified(HopbyteError::new_err(told(error)), error);
     Python::attach(|py| {
-        // Without the attributes the exception is still useful.
-        let _ = exception.value(py).setattr("id", class(error).id());
         if let Some(input) = input(error) {
             attributes(py, &exception, input);
         }
+    });
+    exception
+}
+
+/// With the identifier of the error's class; the exception is useful without it too.
+fn identified(exception: PyErr, error: &(dyn Error + 'static)) -> PyErr {
+    Python::attach(|py| {
+        let _ = exception.value(py).setattr("id", class(error).id());
     });
     exception
 }

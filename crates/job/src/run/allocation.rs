@@ -122,6 +122,7 @@ pub(super) struct Shape {
     pub program: Option<usize>,
     file: Option<String>,
     list: Option<String>,
+    is_srun: bool,
     /// `flux run`, with its numbers of nodes and of ranks of a node.
     is_flux: bool,
     nodes: Option<u32>,
@@ -143,7 +144,7 @@ impl Shape {
             refuse!("several programs in one launch are not supported");
         }
         let launcher = Path::new(&texts[0]).file_name();
-        let is_srun = launcher.is_some_and(|n| n == "srun");
+        shape.is_srun = launcher.is_some_and(|n| n == "srun");
         shape.is_flux = launcher.is_some_and(|n| n == "flux");
         if texts.iter().any(|w| is_torchrun(w)) {
             refuse!(
@@ -172,7 +173,7 @@ impl Shape {
             }
             let value = joined.clone().or_else(|| texts.get(i + 1).cloned());
             // `-c` is the number of ranks for Open MPI, and of processors of a rank for srun and Flux.
-            let value = value.filter(|_| !((is_srun || shape.is_flux) && name == "-c"));
+            let value = value.filter(|_| !((shape.is_srun || shape.is_flux) && name == "-c"));
             let values = match shape.take(name, value) {
                 true => 1,
                 false if PAIRS.contains(&name) => 2,
@@ -181,7 +182,7 @@ impl Shape {
             };
             i += 1 + if joined.is_some() { 0 } else { values };
         }
-        if shape.ranks.is_none() && is_srun {
+        if shape.ranks.is_none() && shape.is_srun {
             shape.ranks = scheduled("SLURM_NTASKS").and_then(|n| n.parse().ok());
         }
         if let (None, Some(nodes), Some(each)) = (shape.ranks, shape.nodes, shape.each) {
@@ -232,6 +233,11 @@ impl Shape {
             if let Some(file) = scheduled(variable) {
                 return of_file(Path::new(&file));
             }
+        }
+        if self.is_srun {
+            refuse!(
+                "srun outside an allocation chooses its nodes when it starts: run it inside salloc or sbatch"
+            );
         }
         Ok(vec![("localhost".into(), 1)])
     }

@@ -8,7 +8,7 @@
 mod allocation;
 mod store;
 
-use crate::error::{JobError, Result, one_line, refuse};
+use crate::error::{Context, JobError, Result, one_line, refuse};
 use crate::identity::Sum;
 use crate::machine::MachineSource;
 use crate::mapping::Mapping;
@@ -21,6 +21,7 @@ use allocation::{Shape, filled};
 use hopbyte_apply::Launcher;
 use hopbyte_fabric::units::count;
 use hopbyte_map::Evaluation;
+use hopbyte_observe::read_traffic;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -164,9 +165,14 @@ fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) ->
     };
     let store = Store::of(&state(&settings)?, &identity(words, &shape));
     let mut remarks = store.settle()?;
-    let record = store
-        .record()?
-        .filter(|record| record.is_current(words, &shape));
+    let record = match store.record() {
+        Ok(record) => record.filter(|record| record.is_current(words, &shape)),
+        Err(error) => {
+            store.forget();
+            remarks.push(format!("{DAMAGED}: {}", one_line(&error)));
+            None
+        }
+    };
     let oracle = settings.value("oracle").cloned();
     // The live load differs from run to run; without it, the same inputs need no second search.
     let inputs = record.as_ref().filter(|_| oracle.is_none());
@@ -197,10 +203,23 @@ fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) ->
     let decision = match known {
         Some(decision) => decision,
         None => {
-            let (question, mapping) = place(&record, &hosts, machine, oracle, until, &mut remarks)?;
+            let placed = place(&record, &hosts, machine, oracle, until, &mut remarks);
+            if placed.is_err() && record.is_damaged() {
+                // The next run records again.
+                store.forget();
+                return placed
+                    .map(|_| Launch::unchanged(words, Vec::new()))
+                    .context(DAMAGED);
+            }
+            let Placed {
+                question,
+                mapping,
+                cut,
+            } = placed?;
             let decision = Decision {
-                inputs: inputs.unwrap_or_default(),
-                sentence: sentence(&mapping),
+                // A search that the deadline cut short says nothing of the next one.
+                inputs: inputs.filter(|_| !cut).unwrap_or_default(),
+                sentence: sentence(&mapping, cut),
                 placement: match pays(&mapping) {
                     true => Some(mapping.launch(&question).prepare(Launcher::Csv)?.text),
                     false => None,
@@ -296,6 +315,11 @@ impl Record {
         !newer && shape.ranks.is_none_or(|ranks| ranks == self.ranks())
     }
 
+    /// Whether its traffic cannot be read.
+    fn is_damaged(&self) -> bool {
+        read_traffic(&self.folder.display().to_string()).is_err()
+    }
+
     fn ranks(&self) -> u32 {
         self.launched.len() as u32
     }
@@ -315,6 +339,20 @@ impl Record {
     }
 }
 
+/// A placement on the hosts of this launch.
+struct Placed {
+    question: Question,
+    mapping: Mapping,
+    /// Whether the deadline left too little time for the search.
+    cut: bool,
+}
+
+const DAMAGED: &str = "the record of an earlier run is damaged and was removed";
+
+/// Seconds of a search, and the least of them after which its outcome counts.
+const SEARCH: f64 = 1.0;
+const ENOUGH: f64 = 0.3;
+
 /// The best placement of the recorded traffic on the hosts of this launch.
 fn place(
     record: &Record,
@@ -323,7 +361,7 @@ fn place(
     oracle: Option<String>,
     until: Instant,
     remarks: &mut Vec<String>,
-) -> Result<(Question, Mapping)> {
+) -> Result<Placed> {
     let same = record.slots(hosts);
     let mut asked = Asked {
         traffic: record.folder.display().to_string(),
@@ -351,13 +389,17 @@ fn place(
         .saturating_duration_since(Instant::now())
         .as_secs_f64();
     let effort = Effort {
-        seconds: (0.6 * left).clamp(0.01, 1.0),
+        seconds: (0.6 * left).clamp(0.01, SEARCH),
         stop: Some(&STOP),
         ..Effort::DEFAULT
     };
     let mapping = search(&question, &effort, &|_| {})?;
     question.settle(&mapping.placement)?;
-    Ok((question, mapping))
+    Ok(Placed {
+        cut: effort.seconds < ENOUGH || mapping.certificate.interrupted,
+        question,
+        mapping,
+    })
 }
 
 /// The placement that the launcher makes without a change.
@@ -371,9 +413,13 @@ fn pays(mapping: &Mapping) -> bool {
     mapping.certificate.result.exchange_seconds() < (1.0 - WORTH) * before
 }
 
-fn sentence(mapping: &Mapping) -> String {
+fn sentence(mapping: &Mapping, cut: bool) -> String {
     let (before, after) = (launched(mapping), &mapping.certificate.result);
     let ratio = after.exchange_seconds() / before.exchange_seconds();
+    if !pays(mapping) && cut {
+        return "command unchanged: no better order was found before the deadline (--deadline)"
+            .to_owned();
+    }
     if !pays(mapping) {
         return "command unchanged: the launcher's own order is as good".to_owned();
     }

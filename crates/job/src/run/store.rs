@@ -160,6 +160,11 @@ impl Store {
         }))
     }
 
+    /// Removes the settled record.
+    pub fn forget(&self) {
+        let _ = fs::remove_dir_all(self.folder.join("record"));
+    }
+
     /// The outcome of the last search for these inputs.
     pub fn decision(&self, inputs: &str) -> Option<Decision> {
         let text = fs::read_to_string(self.folder.join("decision")).ok()?;

@@ -33,6 +33,9 @@ enum Recognise {
     Shape(fn(&Numbers<'_>) -> bool),
 }
 
+/// The traffic of calls, and whether it depends on which ranks share a host.
+type ReadCalls = fn(&str, &[Text], &Algorithms) -> Result<(Traffic, bool), ObserveError>;
+
 /// Reader of a format.
 enum Read {
     /// One file.
@@ -40,7 +43,7 @@ enum Read {
     /// The files of all ranks.
     Ranks(fn(&str, &[Text]) -> Result<Traffic, ObserveError>),
     /// The files of all ranks, with collective calls that are expanded by rules.
-    Calls(fn(&str, &[Text], &Algorithms) -> Result<(Traffic, bool), ObserveError>),
+    Calls(ReadCalls),
     /// The files of all processes, read one after the other, with collective calls.
     Processes(fn(&str, Texts<'_>, &Algorithms) -> Result<Traffic, ObserveError>),
     /// None: the format has no receivers.

@@ -19,11 +19,13 @@ pub struct About<'a> {
 }
 
 impl<'a> About<'a> {
-    /// For a file: a path that ends in `.svg` gets a picture, any other the page.
+    /// For a file: a path that ends in `.svg`, `.pdf` or `.png` gets a picture, any other the page.
     pub fn file(path: &Path, command: &'a str) -> Self {
         Self {
             command,
-            picture: path.extension().is_some_and(|end| end == "svg"),
+            picture: path
+                .extension()
+                .is_some_and(|end| ["svg", "pdf", "png"].iter().any(|&e| end == e)),
             ..Self::default()
         }
     }

@@ -3,9 +3,8 @@
 use crate::args::{CounterArgs, FabricArgs};
 use crate::output::{Answer, Output};
 use anyhow::Result;
-use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;
-use hopbyte_job::inputs;
+use hopbyte_job::{inputs, write_picture};
 use hopbyte_observe::parse_node_list;
 use hopbyte_view::draw::{DrawOptions, Signs, fabric_svg};
 use hopbyte_view::report::readings;
@@ -40,7 +39,7 @@ pub struct DrawArgs {
     #[arg(long, default_value = "", hide_default_value = true)]
     title: String,
     /// The picture to write (default: standard output)
-    #[arg(long, short, value_name = "FILE.svg")]
+    #[arg(long, short, value_name = "FILE.svg|FILE.pdf")]
     out: Option<PathBuf>,
 }
 
@@ -80,7 +79,7 @@ pub fn run(args: &DrawArgs, out: &mut Output) -> Result<Answer> {
     match &args.out {
         None => out.text(&svg)?,
         Some(path) => {
-            write_atomic(path, &svg)?;
+            write_picture(path, &svg)?;
             out.talk(format!("wrote {}", path.display()));
         }
     }

@@ -7,10 +7,11 @@ use crate::args::{launchers, part};
 use crate::interrupt;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
-use hopbyte_apply::{Launcher, Prepared, write_atomic};
+use hopbyte_apply::{Launcher, Prepared};
+use hopbyte_fabric::InputError;
 use hopbyte_job::mapping::{FEW_RANKS, MAPPING_FILE, Saved, WrittenFiles};
 use hopbyte_job::spread::{Searched, Spread, Tried, best_of};
-use hopbyte_job::{Document, Effort, Mapping, Question, search};
+use hopbyte_job::{Document, Effort, Mapping, Question, search, write_picture};
 use hopbyte_map::budget::Stakes;
 use hopbyte_view::report::{About, mapping_page};
 use hopbyte_view::terminal::{Progress, mapping_text};
@@ -49,8 +50,12 @@ pub struct MapArgs {
     /// Write all launchers' files and the whole answer (mapping.json) into a folder
     #[arg(long, value_name = "FOLDER", help_heading = "Result")]
     out: Option<PathBuf>,
-    /// Write a page that compares the placements, or a picture with .svg
-    #[arg(long, value_name = "FILE.html|FILE.svg", help_heading = "Result")]
+    /// Write a page that compares the placements, or a picture with .svg or .pdf
+    #[arg(
+        long,
+        value_name = "FILE.html|FILE.svg|FILE.pdf",
+        help_heading = "Result"
+    )]
     report: Option<PathBuf>,
 }
 
@@ -159,6 +164,10 @@ pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
     let mut question = args.question.asked().read()?;
     question.keep_hosts |= args.emit.is_some_and(Launcher::whole_hosts);
     say_notes(&question, out);
+    if let Some(file) = args.out.as_deref().filter(|path| path.is_file()) {
+        let expected = "a folder, which is made if it is missing";
+        return Err(InputError::new("--out", file.display().to_string(), expected).into());
+    }
     let Some(mapping) = find(args, &question, out)? else {
         return Ok(Answer::Yes);
     };
@@ -257,7 +266,7 @@ fn write_more(
     }
     if let Some(path) = &args.report {
         let page = mapping_page(question, mapping, &About::file(path, &out.command))?;
-        write_atomic(path, &page)?;
+        write_picture(path, &page)?;
         out.talk(format!("wrote {}", path.display()));
     }
     Ok(true)

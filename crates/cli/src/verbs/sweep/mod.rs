@@ -5,12 +5,12 @@ mod show;
 use crate::args::part;
 use crate::output::{Answer, Output};
 use anyhow::{Context, Result};
-use hopbyte_apply::write_atomic;
 use hopbyte_collect::columns::{Column, write_table};
 use hopbyte_fabric::InputError;
 use hopbyte_job::scenario::{Asked, level_of, read};
 use hopbyte_job::sweep::journal::{self, Journal, RunRecord};
 use hopbyte_job::sweep::{identity, runs};
+use hopbyte_job::write_picture;
 use hopbyte_model::sweep::{Axis, Plan, Point, Run, sensitivities};
 use hopbyte_model::{PlacementRule, Scenario};
 use hopbyte_view::report::sweep_svg;
@@ -64,7 +64,7 @@ pub struct SweepArgs {
     #[arg(long, short, value_name = "FILE.parquet")]
     out: Option<PathBuf>,
     /// Draw time over each axis
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg|FILE.pdf")]
     plot: Option<PathBuf>,
     /// Only part I of N, for array jobs; without it, the parts are gathered
     #[arg(long, value_name = "I/N", value_parser = part, requires = "out")]
@@ -193,7 +193,7 @@ fn finish(
         out.talk(format!("{} runs are in {}", done.len(), path.display()));
     }
     if let Some(path) = &args.plot {
-        write_atomic(path, &sweep_svg(scenarios, &found, &out.command))?;
+        write_picture(path, &sweep_svg(scenarios, &found, &out.command))?;
         out.talk(format!("the picture is in {}", path.display()));
     }
     answer.write(out)

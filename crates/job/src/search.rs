@@ -220,7 +220,7 @@ impl Search<'_> {
         let (which, start) = &self.usual[self.best_usual()];
         let (best, certificates) = self.searches(progress)?;
         let Some(last) = certificates.last().cloned() else {
-            return Err(JobError::refused("no search was begun").into());
+            return Err(JobError::refused("no search was begun"));
         };
         let certificate = Certificate {
             baseline: self.usual[0].1.1.clone(),

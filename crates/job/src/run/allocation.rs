@@ -402,7 +402,11 @@ mod tests {
             (Some(6), Some(4), "n1:1 n2:1".into())
         );
         assert_eq!(of("srun -c 2 sh", &slurm).0, Some(10));
-        assert_eq!(of("srun --ntasks=6 sh", none).0, Some(6));
+        assert_eq!(of("srun --ntasks=6 sh", &slurm).0, Some(6));
+        let words: Vec<OsString> = ["srun", "-n6", "sh"].map(Into::into).into();
+        let outside = Shape::of(&words, &|_| None).unwrap().hosts(&|_| None);
+        let said = outside.unwrap_err().to_string();
+        assert!(said.contains("inside salloc or sbatch"), "{said}");
         assert_eq!(
             of("mpirun sh", &slurm),
             (None, Some(1), "n1:4 n2:4 n7:2".into())

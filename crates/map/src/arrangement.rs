@@ -1,6 +1,6 @@
 //! The assignment of units to slots during a search.
 
-use crate::graph::Graph;
+use crate::graph::{Edge, Graph};
 use crate::near::Near;
 use hopbyte_fabric::random::Random;
 
@@ -87,6 +87,9 @@ pub(crate) struct Arrangement<'a> {
 
 /// Number of partners above which a unit keeps its initial slot.
 const MOST_PARTNERS: usize = 1 << 14;
+
+/// Units of a part that are looked at for one with a partner in another part.
+const LOOKED_AT: usize = 6;
 
 /// A unit that exchanges slots with another, or moves to a free slot.
 #[derive(Clone, Copy, Debug)]
@@ -221,6 +224,31 @@ impl<'a> Arrangement<'a> {
             }
         }
         None
+    }
+
+    /// A swap of `unit` with a unit on a partner's place, if possible one that has a partner on the place of `unit`; rarely
+    /// with any unit.
+    #[inline]
+    pub(crate) fn to_part(&self, graph: &Graph, unit: u32, rng: &mut Random) -> Option<Swap> {
+        let edges = graph.edges(unit);
+        if edges.is_empty() || rng.below(64) == 0 {
+            return self.swap(unit, rng.below(self.slots.count()) as u32);
+        }
+        let home = self.place(unit);
+        let there = self.place(edges[rng.below(edges.len())].to);
+        if there == home {
+            return None;
+        }
+        let mut slot = self.slots.pick(there, rng)?;
+        for _ in 0..LOOKED_AT {
+            let other = self.unit_at[slot as usize];
+            let beside = |e: &Edge| self.place(e.to) == home;
+            if other != FREE && graph.edges(other).iter().any(beside) {
+                break;
+            }
+            slot = self.slots.pick(there, rng)?;
+        }
+        self.swap(unit, slot)
     }
 
     /// A swap of `unit` with a unit near `around`.

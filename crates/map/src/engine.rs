@@ -5,6 +5,7 @@ use crate::change::count;
 use crate::dense;
 use crate::graph::Graph;
 use crate::groups::Groups;
+use crate::levels::Levels;
 use crate::linear::{Distances, anneal};
 use crate::near::Near;
 use crate::paths::Paths;
@@ -82,6 +83,8 @@ pub(crate) struct Engine<'a, P: Paths, D: Distances> {
     pub(crate) fixed: Option<Weights>,
     /// The weights of link times, if hop-bytes are the objective.
     timed: Option<Weights>,
+    /// The levels of a tree, if bytes × distance is the objective and is not searched by [`dense`].
+    pub(crate) levels: Option<Levels>,
     /// Tasks that every place takes.
     pub(crate) rooms: Vec<u32>,
     /// Whether one search is large enough for all threads.
@@ -91,10 +94,10 @@ pub(crate) struct Engine<'a, P: Paths, D: Distances> {
 }
 
 /// A level of a search: units, their slots and the start.
-struct Level {
-    graph: Graph,
-    slots: Slots,
-    start: Vec<u32>,
+pub(crate) struct Level {
+    pub(crate) graph: Graph,
+    pub(crate) slots: Slots,
+    pub(crate) start: Vec<u32>,
     /// Unit of every task; empty if units are tasks.
     unit_of: Vec<u32>,
 }
@@ -115,10 +118,10 @@ pub(crate) enum Recipe {
 /// The state of a run.
 pub(crate) struct Outcome {
     /// Place of every task.
-    place_of: Vec<u32>,
+    pub(crate) place_of: Vec<u32>,
     /// The best placement at the end of a stage, and its cost.
     best: (Standing, Vec<u32>),
-    effort: Effort,
+    pub(crate) effort: Effort,
     pub(crate) trials: u64,
 }
 
@@ -154,12 +157,22 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
             weights: weights(problem, paths),
             fixed: None,
             timed: None,
+            levels: None,
             rooms,
             wide: problem.allocation.nodes().len() >= MANY,
         };
         if problem.objective.has_limits() {
             let load = engine.loads(graph, reference);
             engine.weights.limits = engine.weights.of(&load);
+        }
+        let linear = matches!(
+            problem.objective,
+            Objective::HopBytes | Objective::RouteCost(_)
+        );
+        if linear && !engine.is_dense() {
+            let limited = problem.objective.has_limits();
+            let reference = limited.then_some((graph, reference));
+            engine.levels = Levels::of(engine.rooms.len(), distances, reference);
         }
         if let Objective::HopBytes = problem.objective {
             let times = Problem {
@@ -200,7 +213,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     }
 
     /// Keeps the current placement if it is the best so far.
-    fn keep(&self, state: &mut Outcome) {
+    pub(crate) fn keep(&self, state: &mut Outcome) {
         let now = self.standing(&state.place_of);
         if now.better_than(&state.best.0) {
             state.best = (now, state.place_of.clone());
@@ -267,19 +280,23 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
         let limited = self.problem.objective.has_limits();
         let whole = if limited { 0.8 } else { 1.0 };
         let stages: &[(bool, f64, f64)] = match recipe {
-            Recipe::Whole | Recipe::Other if self.is_dense() => &[],
+            Recipe::Whole | Recipe::Other if self.is_dense() => {
+                self.dense_stage(state, whole, rng);
+                &[]
+            }
             Recipe::Other if let Some(timed) = &self.timed => {
                 self.weighted_stage(state, timed, (false, OTHER, &single()), rng);
                 &[(false, 0.02, 1.0 - OTHER)]
+            }
+            Recipe::Whole if let Some(levels) = &self.levels => {
+                self.by_level(levels, state, whole, rng);
+                &[]
             }
             Recipe::Whole if self.grouped() => &[(true, 0.1, 0.8), (false, 0.01, 0.2)],
             Recipe::Whole | Recipe::Other => &[(false, 0.1, 1.0)],
             Recipe::Single => &[(false, 0.02, 1.0)],
             Recipe::Linear => &[(false, 1.0, 1.0)],
         };
-        if stages.is_empty() {
-            self.dense_stage(state, whole, rng);
-        }
         for &(grouped, heat, share) in stages {
             self.linear_stage(state, grouped, (heat, whole * share), rng);
         }
@@ -470,7 +487,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     }
 
     /// The units of a level, at the places of their tasks.
-    fn level(&self, place_of: &[u32], grouped: bool) -> Level {
+    pub(crate) fn level(&self, place_of: &[u32], grouped: bool) -> Level {
         let places = self.rooms.len();
         if !grouped {
             let each = (0..places as u32).zip(&self.rooms);
@@ -514,7 +531,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     }
 
     /// Copies the final places of a level's units to their tasks.
-    fn take(state: &mut Outcome, level: &Level, end: &[u32]) {
+    pub(crate) fn take(state: &mut Outcome, level: &Level, end: &[u32]) {
         for (task, place) in state.place_of.iter_mut().enumerate() {
             let unit = level.unit_of.get(task).map_or(task, |&u| u as usize);
             *place = level.slots.place[end[unit] as usize];

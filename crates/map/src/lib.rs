@@ -55,6 +55,7 @@ mod groups;
 mod hosts;
 mod inside;
 mod keep;
+mod levels;
 mod linear;
 mod mapper;
 mod near;

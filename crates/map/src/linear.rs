@@ -136,7 +136,8 @@ fn change_of<D: Distances>(
     sum
 }
 
-fn change<D: Distances>(graph: &Graph, at: &Arrangement<'_>, d: &D, s: Swap) -> f64 {
+/// Change of cost by a swap.
+pub(crate) fn change<D: Distances>(graph: &Graph, at: &Arrangement<'_>, d: &D, s: Swap) -> f64 {
     let mut sum = change_of(graph, at, d, (s.unit, s.from, s.to, s.partner));
     if s.partner != FREE {
         sum += change_of(graph, at, d, (s.partner, s.to, s.from, s.unit));

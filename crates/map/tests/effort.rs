@@ -148,3 +148,37 @@ fn every_phase_of_a_large_search_stops() {
         );
     }
 }
+
+/// Pairs of nodes 2 hops apart, and 7 from the other pair: a tree that is searched level by level.
+#[test]
+fn levels_of_a_tree_keep_the_laws() {
+    let fabric = spec::fabric("torus:12x4").unwrap();
+    let routing = Routing::default_for(&fabric);
+    // The node of a column and row; columns are the first dimension.
+    let node = |x: u32, y: u32| {
+        let router = fabric.router_at(&[x, y]).unwrap();
+        (router.0, 16)
+    };
+    let alloc = allocation(&fabric, &[node(0, 0), node(0, 2), node(6, 1), node(6, 3)]);
+    let exchange = declared::traffic("stencil:8x8:5:1000").unwrap().total();
+    let name = |t: u32| t * 5 % 64;
+    let entries = exchange
+        .iter()
+        .map(|(t, m)| (name(t), name(m.to), m.bytes, 1));
+    let exchange = Exchange::new(64, entries).unwrap();
+    let problem = Problem {
+        objective: Objective::HopBytes,
+        ..Problem::new(&fabric, &routing, &exchange, &alloc)
+    };
+    let mut last = f64::INFINITY;
+    for trials in [0, 1_000, 10_000, 40_000] {
+        let (placement, now) = map(&problem, &quick(3, trials), &|_| {}).unwrap();
+        let again = map(&problem, &quick(3, trials), &|_| {}).unwrap();
+        assert_eq!(placement, again.0);
+        assert!(now.result.keeps_limits(&now.baseline, &problem.objective));
+        assert!(now.result.hop_bytes <= last);
+        last = now.result.hop_bytes;
+    }
+    // Eight flows and back between the halves, and four within each.
+    assert_eq!(last, 2.0 * 1000.0 * (8.0 * 7.0 + 8.0 * 2.0));
+}

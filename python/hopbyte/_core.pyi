@@ -70,10 +70,10 @@ __all__ = [
 
 class HopbyteError(ValueError):
     id: str
-    file: str
+    file: str | None
     line: int | None
-    found: str
-    expected: str
+    found: str | None
+    expected: str | None
     hint: str | None
 
 @final

@@ -51,9 +51,7 @@ const STARTS_OF_HOSTS: f64 = 0.25;
 const STUCK: (u64, u64, u64) = (8, 2_000, 150_000);
 
 /// The trials by task on trees that are searched level by level, where a short run says little: it leaves a good start far
-/// behind in its first level. In a model of that search four of six runs of 1,000 cheap trials by task on SP in 4:8:8 of
-/// `bench/map` ended above its start of blocks, one with 3,000 and none with 10,000; the longest run has up to half of
-/// this number, and of cheap ones four times that.
+/// behind in its first level. Guessed.
 const STUCK_LEVELS: u64 = 8_000;
 
 /// First numbers of the main runs and of the last runs, which have random numbers of their own.

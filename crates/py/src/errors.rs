@@ -32,11 +32,7 @@ pub fn python(error: impl Error + 'static) -> PyErr {
         return identified(refused(source, error), error);
     }
     let exception = identified(HopbyteError::new_err(told(error)), error);
-    Python::attach(|py| {
-        if let Some(input) = input(error) {
-            attributes(py, &exception, input);
-        }
-    });
+    Python::attach(|py| attributes(py, &exception, input(error)));
     exception
 }
 
@@ -56,11 +52,12 @@ fn refused(source: &std::io::Error, error: &(dyn Error + 'static)) -> PyErr {
     }
 }
 
-fn attributes(py: Python<'_>, exception: &PyErr, input: &InputError) {
+/// `None` each for an error that is of no file.
+fn attributes(py: Python<'_>, exception: &PyErr, input: Option<&InputError>) {
     let value = exception.value(py);
-    let _ = value.setattr("file", &input.file);
-    let _ = value.setattr("line", input.line);
-    let _ = value.setattr("found", &*input.found);
-    let _ = value.setattr("expected", &input.expected);
-    let _ = value.setattr("hint", &input.hint);
+    let _ = value.setattr("file", input.map(|i| &i.file));
+    let _ = value.setattr("line", input.and_then(|i| i.line));
+    let _ = value.setattr("found", input.map(|i| &*i.found));
+    let _ = value.setattr("expected", input.map(|i| &i.expected));
+    let _ = value.setattr("hint", input.and_then(|i| i.hint.as_ref()));
 }

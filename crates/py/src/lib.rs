@@ -43,9 +43,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Refusals without a class of their own.
     let error = module.getattr("HopbyteError")?;
     error.setattr("id", hopbyte_fabric::Class::Refused.id())?;
-    for name in ["file", "line", "found", "expected", "hint"] {
-        error.setattr(name, module.py().None())?;
-    }
     module.add_class::<machine::Machine>()?;
     module.add_class::<links::Links>()?;
     module.add_class::<costs::RouteCosts>()?;

@@ -574,7 +574,7 @@ impl<'a, P: Paths, D: Distances> Engine<'a, P, D> {
     }
 
     /// Whether single tasks are searched by [`dense`].
-    fn is_dense(&self) -> bool {
+    pub(crate) fn is_dense(&self) -> bool {
         let slots = self.rooms.iter().map(|&r| r as usize).sum();
         dense::is_dense(self.graph, slots)
     }

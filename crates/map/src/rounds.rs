@@ -54,6 +54,10 @@ const STUCK: (u64, u64, u64) = (8, 2_000, 150_000);
 /// behind in its first level. Guessed.
 const STUCK_LEVELS: u64 = 8_000;
 
+/// The trials by pair of tasks for dense jobs: a step tries half of the pairs. With 2,000 by task two of ten seeds of tai60a
+/// (QAPLIB) ended after 0.2 s.
+const STUCK_DENSE: u64 = 8_000;
+
 /// First numbers of the main runs and of the last runs, which have random numbers of their own.
 const MAIN: usize = 1 << 19;
 const LAST: usize = 1 << 20;
@@ -375,6 +379,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
     fn is_stuck(&self) -> bool {
         let tasks = self.run.problem.exchange.tasks() as u64;
         let by_task = match self.engine.levels {
+            _ if self.engine.is_dense() => STUCK_DENSE * tasks,
             Some(_) => STUCK_LEVELS,
             None => STUCK.1,
         };

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 /// Program that makes other formats of SVG.
 const CONVERTER: &str = "rsvg-convert";
 
-/// Writes a picture: SVG, or by way of librsvg's `rsvg-convert` what a path that ends in `.pdf` or `.png` asks for.
+/// Writes an SVG picture; as PDF or PNG, by librsvg's `rsvg-convert`, if the path ends in `.pdf` or `.png`. A page is written as
+/// it is.
 ///
 /// # Errors
 /// The file cannot be written; the converter is missing or fails.

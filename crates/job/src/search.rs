@@ -117,7 +117,7 @@ impl Question {
 /// A placement with its cost, both by its own messages.
 type Judged = (Placement, Evaluation);
 
-/// A mapping whose traffic follows from the placement.
+/// A search with traffic that follows from the placement.
 struct Search<'a> {
     question: &'a Question,
     effort: &'a Effort,

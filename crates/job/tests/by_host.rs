@@ -1,4 +1,4 @@
-//! Records whose collectives depend on which ranks share a host: Open MPI 5.
+//! Records of collectives that depend on which ranks share a host: Open MPI 5.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

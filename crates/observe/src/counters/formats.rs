@@ -248,7 +248,7 @@ pub fn format(text: &Text) -> Result<Known, InputError> {
     Ok(Format::of(text)?.known)
 }
 
-/// A header of CSV whose cells are in quotes, without them.
+/// A CSV header with quoted cells, without the quotes; `None` for other lines.
 fn without_quotes(line: &[u8]) -> Option<Vec<u8>> {
     let is_quoted = line.starts_with(b"\"") && memchr::memmem::find(line, b"\",\"").is_some();
     is_quoted.then(|| line.iter().copied().filter(|&b| b != b'"').collect())

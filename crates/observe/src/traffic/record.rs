@@ -20,7 +20,7 @@ const COLLECTIVES: &str = " collectives";
 /// Maximum number of members in all groups together.
 const MAX_MEMBERS: usize = 1 << 26;
 
-/// A record whose collective calls become other messages if other ranks share a host.
+/// A record with collective calls that become other messages if other ranks share a host.
 #[derive(Debug)]
 pub struct ByHost {
     source: String,

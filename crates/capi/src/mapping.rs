@@ -125,24 +125,15 @@ pub unsafe extern "C" fn hopbyte_mapping_create(
         let (background, version) = oracle.map_or((None, 0), hopbyte_oracle::reading);
         // C enumerators are indices in the table, without the objectives that need costs.
         let goals: Vec<Goal> = Goal::ALL.into_iter().filter(|g| !g.needs_costs()).collect();
+        let (machine, exchange) = (machine.machine.clone(), Arc::new(exchange));
+        let wire = WireOptions::default();
         let question = Question {
-            loads: WireOptions::default().loads(fabric, &exchange)?,
-            machine: machine.machine.clone(),
             traffic: "libhopbyte".into(),
-            traffic_notes: Vec::new(),
-            exchange: Arc::new(exchange),
-            following: None,
-            turns: Vec::new(),
-            allocation,
             background,
-            background_source: None,
-            oracle: None,
             current,
-            node: None,
             goal: choice("objective", options.objective, &goals)?,
-            costs: None,
             keep_hosts: choice("keep", options.keep, &KEEPS)? == Keep::Hosts,
-            together: Vec::new(),
+            ..Question::new(machine, exchange, allocation, &wire)?
         };
         let found = search(&question, &options.effort()?, &|_| {})?;
         let (placement, certificate) = (found.placement, found.certificate);

@@ -472,6 +472,37 @@ impl fmt::Display for Oracled {
 }
 
 impl Question {
+    /// By the default objective; without phases, other jobs or a current placement.
+    ///
+    /// # Errors
+    /// Those of [`WireOptions::loads`].
+    pub fn new(
+        machine: Arc<Machine>,
+        exchange: Arc<Exchange>,
+        allocation: Allocation,
+        wire: &WireOptions,
+    ) -> Result<Self> {
+        Ok(Self {
+            loads: wire.loads(&machine.fabric, &exchange)?,
+            machine,
+            traffic: String::new(),
+            traffic_notes: Vec::new(),
+            exchange,
+            following: None,
+            allocation,
+            background: None,
+            background_source: None,
+            oracle: None,
+            current: None,
+            node: None,
+            goal: Goal::ALL[0],
+            costs: None,
+            turns: Vec::new(),
+            keep_hosts: false,
+            together: Vec::new(),
+        })
+    }
+
     /// Load of other jobs.
     pub fn state(&self) -> Option<&LinkState> {
         self.background.as_ref().map(|b| &b.state)

@@ -9,6 +9,7 @@ use crate::machine::Machine;
 use crate::placement::{Nodes, Placement};
 use crate::traffic::Traffic;
 use hopbyte_apply::write_atomic;
+use hopbyte_fabric::Allocation;
 use hopbyte_job::mapping::before;
 use hopbyte_job::question::{Keep, route_costs};
 use hopbyte_job::{Document, Effort, Goal, Question, WireOptions, search};
@@ -18,7 +19,6 @@ use hopbyte_view::report::{About, link_times, mapping_page};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Cost of a placement.
 #[pyclass(frozen, module = "hopbyte")]
@@ -166,34 +166,35 @@ pub fn evaluate(
         network: wire.into(),
         response_fraction,
     };
-    let fabric = machine.fabric();
-    let own = traffic.following(&wire);
-    let own = own.map(|f| f.traffic(fabric, placement.slots()));
-    let own = own.transpose().map_err(python)?;
-    let exchange = own
-        .as_ref()
-        .map_or_else(|| traffic.exchange().clone(), |own| Arc::new(own.total()));
-    let loads = wire.loads(fabric, &exchange).map_err(python)?;
-    let turns = match &own {
-        Some(own) => wire.turns(fabric, own),
-        None => traffic.turns(&wire, fabric),
-    };
-    let turns = turns.map_err(python)?;
-    let state = background.map(Links::state);
+    let allocation = placement.allocation().clone();
+    let mut question = asked(traffic, machine, allocation, background, &wire)?;
     py.detach(|| {
-        let problem = Problem {
-            background: state,
-            turns: &turns,
-            loads: loads.exchange.as_ref(),
-            ..Problem::new(
-                machine.fabric(),
-                machine.routing(),
-                &exchange,
-                placement.allocation(),
-            )
-        };
-        let cost = hopbyte_map::evaluate(&problem, placement.slots()).map_err(python)?;
+        let slots = placement.slots();
+        question.settle(slots).map_err(python)?;
+        let problem = question.problem();
+        let cost = hopbyte_map::evaluate(&problem, slots).map_err(python)?;
         Ok(Evaluation::new(&problem, cost))
+    })
+}
+
+/// The question of a job on its nodes.
+fn asked(
+    traffic: &Traffic,
+    machine: &Machine,
+    allocation: Allocation,
+    background: Option<&Links>,
+    wire: &WireOptions,
+) -> PyResult<Question> {
+    let exchange = traffic.exchange().clone();
+    let question = Question::new(machine.0.clone(), exchange, allocation, wire);
+    Ok(Question {
+        traffic: traffic.name().to_owned(),
+        traffic_notes: traffic.assumed().to_vec(),
+        following: traffic.following(wire),
+        turns: traffic.turns(wire, machine.fabric()).map_err(python)?,
+        background: background.map(Links::reading),
+        background_source: background.and_then(Links::source_files),
+        ..question.map_err(python)?
     })
 }
 
@@ -255,8 +256,8 @@ pub fn map(
     let links = background.as_ref().map(Py::get);
     check(machine, links, now)?;
     let traffic = traffic.get();
-    let exchange = traffic.exchange().clone();
-    let allocation = nodes.allocate(machine, ranks_per_node, exchange.tasks())?;
+    let tasks = traffic.exchange().tasks();
+    let allocation = nodes.allocate(machine, ranks_per_node, tasks)?;
     let wrong = |text: String| PyErr::new::<HopbyteError, _>(text);
     let goal: Goal = objective.parse().map_err(wrong)?;
     let costs = match goal {
@@ -277,26 +278,13 @@ pub fn map(
         network: wire.into(),
         response_fraction,
     };
-    let loads = wire.loads(machine.fabric(), &exchange).map_err(python)?;
-    let turns = traffic.turns(&wire, machine.fabric()).map_err(python)?;
     let mut question = Question {
-        following: traffic.following(&wire),
-        machine: machine.0.clone(),
-        traffic: traffic.name().to_owned(),
-        traffic_notes: traffic.assumed().to_vec(),
-        exchange,
-        turns,
-        allocation,
-        background: links.map(Links::reading),
-        background_source: links.and_then(Links::source_files),
-        oracle: None,
         current: now.map(|p| p.slots().clone()),
-        node: None,
         goal,
         costs,
-        loads,
         keep_hosts: keep == Keep::Hosts,
         together,
+        ..asked(traffic, machine, allocation, links, &wire)?
     };
     let (mapping, before, cost) = interruptible(py, |stop| {
         let effort = Effort {

@@ -1,15 +1,20 @@
 //! Traces of hopbyte's own recorder (`mpi/FORMAT.md`): a folder with one `.hbt` file per rank.
 
+mod groups;
+mod lost;
+
 use super::complete;
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal, lossy};
 use crate::traffic::calls::kind;
-use crate::traffic::record::{group_members, library_doubt, release};
+use crate::traffic::record::{library_doubt, release};
+use groups::Groups;
 use hopbyte_fabric::InputError;
 use hopbyte_fabric::collective::{Algorithms, Collective, Library};
 use hopbyte_fabric::trace::Call;
 use hopbyte_fabric::trace::folded::{Folded, FoldedRank, Loop, Step};
-use std::collections::{BTreeMap, HashMap};
+use lost::Lost;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 const LIMITS: Limits = Limits {
@@ -190,109 +195,6 @@ fn head(text: &Text, key: &[u8]) -> Result<u64, InputError> {
     }
     let key = lossy(key);
     Err(text.error(format!("no line '{key}'"), format!("the {key}")))
-}
-
-/// Communicators.
-#[derive(Default)]
-struct Groups {
-    by_name: HashMap<Vec<u8>, u32>,
-    /// Members; the first is the world.
-    lists: Vec<Vec<u32>>,
-    /// Further communicators of the same members, by these and their number.
-    numbered: HashMap<(u32, u64), u32>,
-}
-
-/// Most members that communicators of equal members list again; beyond, their messages are not told apart.
-const MAX_LISTED: usize = 1 << 24;
-
-impl Groups {
-    /// The communicator with a number, of those with these members.
-    fn numbered(&mut self, group: u32, number: u64) -> u32 {
-        let members = self.lists[group as usize].len();
-        if number == 0 || (self.numbered.len() + 1) * members > MAX_LISTED {
-            return group;
-        }
-        *self.numbered.entry((group, number)).or_insert_with(|| {
-            self.lists.push(self.lists[group as usize].clone());
-            self.lists.len() as u32 - 1
-        })
-    }
-
-    fn learn(&mut self, text: &Text, size: usize) -> Result<(), InputError> {
-        if self.lists.is_empty() {
-            self.lists.push((0..size as u32).collect());
-        }
-        for line in text.lines().take_while(|l| l.bytes != b"program") {
-            if let Some((name, members)) = group_members(text, line, size)?
-                && !self.by_name.contains_key(name)
-            {
-                self.by_name.insert(name.to_vec(), self.lists.len() as u32);
-                self.lists.push(members);
-            }
-        }
-        Ok(())
-    }
-
-    /// Groups of the whole world in order are the world.
-    fn finish(&mut self, size: usize) {
-        let world: Vec<u32> = (0..size as u32).collect();
-        let lists = &self.lists;
-        for group in self.by_name.values_mut() {
-            if lists[*group as usize] == world {
-                *group = 0;
-            }
-        }
-    }
-}
-
-/// What the trace does not contain.
-#[derive(Default)]
-struct Lost {
-    /// Ranks by the reason why their trace ends early.
-    cut: BTreeMap<String, u64>,
-    rounded: u64,
-    untraced: u64,
-    collectives: u64,
-    /// Ranks whose calls came from several threads.
-    threaded: u64,
-}
-
-impl Lost {
-    fn is_complete(&self) -> bool {
-        self.cut.is_empty() && self.rounded + self.untraced + self.collectives == 0
-    }
-
-    fn notes(self) -> Vec<String> {
-        let cut = self.cut.iter();
-        let mut notes: Vec<String> = cut
-            .map(|(why, ranks)| format!("incomplete: the traces of {ranks} ranks end early: {why}"))
-            .collect();
-        for (count, what) in [
-            (
-                self.untraced,
-                "one-sided operations or messages to other worlds are not in the trace",
-            ),
-            (
-                self.collectives,
-                "collective calls of unknown groups are not in the trace",
-            ),
-            (
-                self.rounded,
-                "collective calls have equal blocks in place of more than 64 different ones",
-            ),
-        ] {
-            if count > 0 {
-                notes.push(format!("{count} {what}"));
-            }
-        }
-        if self.threaded > 0 {
-            notes.push(format!(
-                "several threads of {} ranks called MPI: a rank's calls are one sequence, overlapping ones with a begin and a wait",
-                self.threaded
-            ));
-        }
-        notes
-    }
 }
 
 /// Iterations of each execution of a loop.

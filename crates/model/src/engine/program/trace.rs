@@ -5,12 +5,15 @@
 //! sender sent and that no other receive matches. Collectives become the messages of their algorithms
 //! when all members have reached them.
 
+mod open;
+
 use super::{Action, Builder, OpId, Program};
 use hopbyte_fabric::collective::{Algorithms, Operation};
 use hopbyte_fabric::trace::folded::Mark;
 use hopbyte_fabric::trace::{Call, Called, Dependency, Order, RankTrace, Trace};
 use hopbyte_fabric::{FabricError, InputError};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use open::{Arrival, Open};
+use std::collections::{BTreeMap, HashMap};
 
 /// Maximum number of operations of a trace.
 const MAX_TRACE_OPERATIONS: usize = 1 << 26;
@@ -110,42 +113,6 @@ struct Wanted {
 struct Pending {
     op: OpId,
     receive: Option<usize>,
-}
-
-/// A rank's call of a collective, with its begin and end if the rank goes on meanwhile.
-struct Arrival {
-    rank: u32,
-    at: usize,
-    later: Option<(OpId, OpId)>,
-}
-
-/// Collectives of a group that not all members have begun, in order.
-#[derive(Default)]
-struct Open {
-    /// Number of the first of these.
-    first: usize,
-    /// Collectives that each member has begun.
-    begun: HashMap<u32, usize>,
-    list: VecDeque<Vec<Arrival>>,
-}
-
-impl Open {
-    /// Adds a member's next call; all calls of the collective if it was the last one.
-    fn add(&mut self, arrival: Arrival, members: usize) -> Option<Vec<Arrival>> {
-        let number = self.begun.entry(arrival.rank).or_default();
-        let place = *number - self.first;
-        *number += 1;
-        while self.list.len() <= place {
-            self.list.push_back(Vec::new());
-        }
-        self.list[place].push(arrival);
-        if self.list[place].len() < members {
-            return None;
-        }
-        // Every member begins them in order, so that the first is complete first.
-        self.first += 1;
-        self.list.pop_front()
-    }
 }
 
 struct Writer<'a> {

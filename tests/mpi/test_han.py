@@ -22,6 +22,9 @@ CASES: list[tuple[str, int, tuple[int, ...]]] = [
 # Hosts by rank, where those of a host do not follow each other.
 ORDERS = [(0, 1, 2, 0, 1, 2), (0, 1, 1, 0, 2, 2), (2, 1, 0, 0, 1, 2, 2, 1, 0)]
 CASES += [(k, size, order) for k in KINDS[:6] for size in SIZES[1:] for order in ORDERS]
+# Hosts with different numbers of ranks: all but allreduce go elsewhere, after some messages of 8 to 12 bytes in every call.
+UNEVEN = [(0, 0, 0, 1, 1), (1, 0, 0, 1, 1), (0, 0, 0, 0, 1, 1, 1, 1, 2), (0, 0, 0, 0, 0, 1, 1, 2, 2, 3, 4, 4)]
+CASES += [(k, size, order) for k in KINDS[:6] for size in SIZES[1:] for order in UNEVEN]
 TOLERANCE = 0.02
 AGENT = """#!/bin/sh
 host=$1; shift
@@ -36,7 +39,6 @@ def bytes_and_messages(case: tuple[str, int, tuple[int, ...]], calls: int, folde
     kind, size, shape = case
     order = list(shape) if len(shape) > 2 else [host for host in range(shape[0]) for _ in range(shape[1])]
     hosts, ranks = max(order) + 1, len(order)
-    each = ranks // hosts
     folder.mkdir()
     file = folder / "ranks"
     places = [order[:rank].count(host) for rank, host in enumerate(order)]
@@ -44,7 +46,7 @@ def bytes_and_messages(case: tuple[str, int, tuple[int, ...]], calls: int, folde
     agent = folder / "agent"
     agent.write_text(AGENT)
     agent.chmod(0o755)
-    names = ",".join(f"host{i}:{each}" for i in range(hosts))
+    names = ",".join(f"host{i}:{order.count(i)}" for i in range(hosts))
     options = [*MONITORING[:-1], str(folder / "m"), "--host", names, "--bind-to", "none"]
     options += ["--map-by", f"rankfile:file={file}"]
     options += ["--prtemca", "plm_ssh_agent", str(agent), "--prtemca", "plm_ssh_no_tree_spawn", "1"]
@@ -78,4 +80,5 @@ def test_bytes_by_pair(case: tuple[str, int, tuple[int, ...]], tmp_path: Path) -
     print(f"{case}: {wrong} of {total} bytes and messages")
     assert total[0] > 2
     assert wrong[0] <= TOLERANCE * total[0]
-    assert wrong[1] <= TOLERANCE * total[1]
+    if case[2] not in UNEVEN or case[0] == "allreduce":
+        assert wrong[1] <= TOLERANCE * total[1]

@@ -148,6 +148,7 @@ pub(crate) fn tuner(layout: &Layout<'_>) -> Result<String, ApplyError> {
                 ranks,
                 root: 0,
                 sizes: Sizes::Same(1e9),
+                hosts: &[],
             };
             Cost::of(launch.fabric, job.routing, &groups, operation)
         };

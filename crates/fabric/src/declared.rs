@@ -221,6 +221,7 @@ fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
         ranks,
         root,
         sizes: Sizes::Same(bytes),
+        hosts: &[],
     };
     let mut entries = Vec::new();
     operation.add_to(&mut entries, ranks as usize, |rank| rank)?;

@@ -367,6 +367,7 @@ impl Phases {
                 ranks: members.len() as u32,
                 root: 0,
                 sizes: Sizes::Same(bytes),
+                hosts: &[],
             };
             operation.add_to(&mut entries, self.tasks, |rank| members[rank as usize])?;
         }

@@ -3,7 +3,7 @@
 //! Readers of traces build a [`Trace`]; a model runs it, and [`Trace::traffic`] adds it up. Ranks are world ranks:
 //! readers translate ranks of communicators.
 
-use crate::collective::{Algorithm, Algorithms, Collective, Operation, Sizes, Used};
+use crate::collective::{Algorithm, Algorithms, Collective, Sizes, Used};
 use crate::error::FabricError;
 use crate::traffic::{Exchange, Phase, Traffic};
 use std::collections::{BTreeMap, HashMap};
@@ -308,14 +308,8 @@ impl Group<'_> {
     ) -> Result<(), FabricError> {
         let pairs = self.found.entry(collective).or_default();
         let what = (collective, algorithm);
-        let (members, root) = self.rules.arranged(what, self.members, root);
-        let operation = Operation {
-            collective,
-            algorithm,
-            ranks: members.len() as u32,
-            root,
-            sizes,
-        };
+        let group = self.rules.arranged(what, self.members, root);
+        let (operation, members) = (group.operation(what, sizes), &group.members);
         if members.len() > 1 {
             let basis = self.rules.basis(collective);
             let of = (operation.ranks, sizes.mean());

@@ -186,6 +186,7 @@ fn collectives_take_their_rounds() {
             ranks: r.len() as u32,
             root: 0,
             sizes: Sizes::Same(bytes),
+            hosts: &[],
         };
         b.collective(r, &operation, 1 << 20).unwrap();
     };

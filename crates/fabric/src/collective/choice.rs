@@ -4,7 +4,7 @@
 //! Communication Operations in MPICH", IJHPCA 19(1), 2005, sections 4 and 5, and from version 4 on the tables that replaced
 //! them, as counted in 4.0.2 and 5.0.2 with one rank a node (`tests/mpi/test_collectives.py`). Open MPI: `open_mpi.rs`.
 
-use super::{Algorithm, Collective, open_mpi};
+use super::{Algorithm, Collective, Operation, Sizes, open_mpi};
 use crate::error::{FabricError, InputError};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -77,6 +77,34 @@ enum Layout {
     Even(u32),
     /// Others.
     Uneven,
+}
+
+/// A group in the order in which an algorithm takes it.
+pub struct Arranged<'m> {
+    /// Its members.
+    pub members: Cow<'m, [u32]>,
+    /// Position of the root.
+    root: u32,
+    /// Members on each host, if unequal.
+    hosts: Vec<u32>,
+}
+
+impl Arranged<'_> {
+    /// A collective of the group.
+    pub fn operation<'a>(
+        &'a self,
+        (collective, algorithm): (Collective, Algorithm),
+        sizes: Sizes<'a>,
+    ) -> Operation<'a> {
+        Operation {
+            collective,
+            algorithm,
+            ranks: self.members.len() as u32,
+            root: self.root,
+            sizes,
+            hosts: &self.hosts,
+        }
+    }
 }
 
 /// Variables without which the job uses `coll/han`.
@@ -200,6 +228,7 @@ impl Algorithms {
     ) -> Algorithm {
         match self.layout(collective, members) {
             Layout::Even(inner) if !vector => Algorithm::Han(inner),
+            Layout::Uneven if collective == Collective::Allreduce => Algorithm::Han(0),
             _ => self.choose_for(collective, vector, members.len(), bytes),
         }
     }
@@ -235,11 +264,7 @@ impl Algorithms {
 
     /// Whether hosts decide in a group, in a way that is not known.
     pub fn is_assumed(&self, collective: Collective, vector: bool, members: &[u32]) -> bool {
-        match self.layout(collective, members) {
-            Layout::Plain => false,
-            Layout::Even(_) => vector,
-            Layout::Uneven => true,
-        }
+        vector && matches!(self.layout(collective, members), Layout::Even(_))
     }
 
     fn layout(&self, collective: Collective, members: &[u32]) -> Layout {
@@ -264,19 +289,22 @@ impl Algorithms {
         }
     }
 
-    /// The members of a group in the order in which [`Algorithm::Han`] takes them, one host after the other, and the root's
-    /// position there: `coll/han` goes between the ranks whose number on their host is the root's, in their order. With other
-    /// algorithms the group as it is.
+    /// A group in the order in which [`Algorithm::Han`] takes it, one host after the other: `coll/han` goes between the ranks
+    /// whose number on their host is the root's, in their order. With other algorithms the group as it is.
     pub fn arranged<'m>(
         &self,
         (collective, algorithm): (Collective, Algorithm),
         members: &'m [u32],
         root: u32,
-    ) -> (Cow<'m, [u32]>, u32) {
-        let even = matches!(self.layout(collective, members), Layout::Even(_));
-        let by_host = even && matches!(algorithm, Algorithm::Han(_));
+    ) -> Arranged<'m> {
+        let layout = self.layout(collective, members);
+        let by_host = layout != Layout::Plain && matches!(algorithm, Algorithm::Han(_));
         if !by_host || root as usize >= members.len() {
-            return (Cow::Borrowed(members), root);
+            return Arranged {
+                members: Cow::Borrowed(members),
+                root,
+                hosts: Vec::new(),
+            };
         }
         let host = |at: usize| self.hosts[members[at] as usize];
         let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -286,13 +314,17 @@ impl Algorithms {
         let root = root as usize;
         let number = places[&host(root)].iter().position(|&at| at == root);
         let mut by_host: Vec<Vec<usize>> = places.into_values().collect();
-        by_host.sort_by_key(|of_host| of_host[number.unwrap_or(0)]);
+        by_host.sort_by_key(|of_host| of_host.get(number.unwrap_or(0)).copied());
         let order = by_host.concat();
         let place = order.iter().position(|&at| at == root).unwrap_or(root);
-        (
-            order.into_iter().map(|at| members[at]).collect(),
-            place as u32,
-        )
+        Arranged {
+            members: order.into_iter().map(|at| members[at]).collect(),
+            root: place as u32,
+            hosts: match layout {
+                Layout::Uneven => by_host.iter().map(|of_host| of_host.len() as u32).collect(),
+                _ => Vec::new(),
+            },
+        }
     }
 
     /// Takes the library's variables of the job into account: `OMPI_MCA_coll_tuned_NAME_algorithm` selects an algorithm

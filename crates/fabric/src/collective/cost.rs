@@ -120,6 +120,7 @@ mod tests {
                 ranks,
                 root: 0,
                 sizes: Sizes::Same(8e9),
+                hosts: &[],
             };
             Cost::of(&machine.fabric, &machine.routing, &[nodes.to_vec()], op).unwrap()
         };

@@ -2,7 +2,8 @@
 //! collective inside every host and one between the hosts' ranks of equal number. Vectors go in segments of 64 KiB, one
 //! behind the other. Inside hosts, and between them for blocks and the first segment of a broadcast, `coll/tuned`
 //! decides; between hosts, reductions and the broadcasts of other segments and of allreduces are `coll/libnbc`'s. Counted in 5.0.11 (`tests/mpi/test_han.py`);
-//! here for hosts of `inner` consecutive ranks, for others after [`super::Algorithms::arranged`].
+//! here for ranks of a host that follow each other, for others after [`super::Algorithms::arranged`]. Where hosts have unequal
+//! numbers of ranks, an allreduce alone goes this way: the others are `coll/tuned`'s in the whole group.
 
 use super::open_mpi::{ELEMENT, choose};
 use super::steps::Out;
@@ -29,26 +30,37 @@ struct Level<'a> {
 
 /// Hosts, and the root's place.
 struct Han<'a, 'o, F> {
-    inner: usize,
-    hosts: usize,
+    /// The position of each host's first member, and their number.
+    first: Vec<usize>,
     /// Its host, and its number there.
     root: (usize, usize),
     out: &'a mut Out<'o, F>,
 }
 
 impl Operation<'_> {
-    pub(super) fn by_han(&self, inner: usize, out: &mut Out<'_, impl FnMut(Step)>) {
+    pub(super) fn by_han(&self, inner: u32, out: &mut Out<'_, impl FnMut(Step)>) {
         let Sizes::Same(bytes) = self.sizes else {
             return;
         };
+        let even = vec![inner; out.n / inner.max(1) as usize];
+        let hosts = if self.hosts.is_empty() {
+            &even
+        } else {
+            self.hosts
+        };
+        let mut first = vec![0];
+        first.extend(hosts.iter().scan(0, |end, &n| {
+            *end += n as usize;
+            Some(*end)
+        }));
         let root = std::mem::take(&mut out.root);
+        let host = first.partition_point(|&f| f <= root) - 1;
         let mut han = Han {
-            inner,
-            hosts: out.n / inner,
-            root: (root / inner, root % inner),
+            root: (host, root - first[host]),
+            first,
             out,
         };
-        let block = bytes * inner as f64;
+        let block = bytes * f64::from(inner);
         match self.collective {
             Collective::Gather => {
                 han.inside(Collective::Gather, bytes, 1);
@@ -61,7 +73,7 @@ impl Operation<'_> {
             Collective::Allgather => {
                 han.inside(Collective::Gather, bytes, 1);
                 han.across(Collective::Allgather, block, 1);
-                han.inside(Collective::Broadcast, block * han.hosts as f64, 1);
+                han.inside(Collective::Broadcast, block * hosts.len() as f64, 1);
             }
             collective => han.vector(collective, bytes),
         }
@@ -91,39 +103,53 @@ impl<F: FnMut(Step)> Han<'_, '_, F> {
         }
     }
 
+    fn hosts(&self) -> usize {
+        self.first.len() - 1
+    }
+
+    /// The position of each host's member of the root's number.
+    fn equals(&self) -> Vec<usize> {
+        let first = &self.first[..self.hosts()];
+        first.iter().map(|f| f + self.root.1).collect()
+    }
+
     /// The same on every host, to or from the ranks of the root's number.
     fn inside(&mut self, collective: Collective, bytes: f64, times: u32) {
-        let (inner, start) = (self.inner, self.out.round);
-        for host in 0..self.hosts {
+        let start = self.out.round;
+        let mut end = start;
+        for host in 0..self.hosts() {
             self.out.round = start;
+            let (first, ranks) = (self.first[host], self.first[host + 1] - self.first[host]);
             self.add(&Level {
                 collective,
-                algorithm: choose(collective, false, inner, bytes),
-                ranks: inner,
+                algorithm: choose(collective, false, ranks, bytes),
+                ranks,
                 root: self.root.1,
                 bytes,
                 times,
-                member: &|i| host * inner + i,
+                member: &|i| first + i,
             });
+            end = end.max(self.out.round);
         }
+        self.out.round = end;
     }
 
     /// Between the ranks of the root's number, as `coll/tuned` decides.
     fn across(&mut self, collective: Collective, bytes: f64, times: u32) {
-        let ((root, number), inner) = (self.root, self.inner);
+        let equals = self.equals();
         self.add(&Level {
             collective,
-            algorithm: choose(collective, false, self.hosts, bytes),
-            ranks: self.hosts,
-            root,
+            algorithm: choose(collective, false, equals.len(), bytes),
+            ranks: equals.len(),
+            root: self.root.0,
             bytes,
             times,
-            member: &|host| host * inner + number,
+            member: &|host| equals[host],
         });
     }
 
     fn reduce_across(&mut self, bytes: f64, times: u32) {
-        let ((root, number), inner, hosts) = (self.root, self.inner, self.hosts);
+        let (root, hosts, equals) = (self.root.0, self.hosts(), self.equals());
         let power = 1usize << hosts.ilog2();
         let level = |algorithm, root, bytes, times, member| Level {
             collective: Collective::Reduce,
@@ -134,7 +160,7 @@ impl<F: FnMut(Step)> Han<'_, '_, F> {
             times,
             member,
         };
-        let plain = |host: usize| host * inner + number;
+        let plain = |host: usize| equals[host];
         let by_root = |host: usize| plain(swapped(root, host));
         let level = if hosts > 2 && bytes / ELEMENT >= power as f64 {
             level(Algorithm::NearRabenseifner, root, bytes, times, &plain)
@@ -148,19 +174,19 @@ impl<F: FnMut(Step)> Han<'_, '_, F> {
     }
 
     fn broadcast_across(&mut self, bytes: f64, times: u32) {
-        let ((root, number), inner) = (self.root, self.inner);
-        let algorithm = match self.hosts {
+        let (root, equals) = (self.root.0, self.equals());
+        let algorithm = match equals.len() {
             0..=4 => Algorithm::Linear,
             _ => Algorithm::NearBinomial,
         };
         self.add(&Level {
             collective: Collective::Broadcast,
             algorithm,
-            ranks: self.hosts,
+            ranks: equals.len(),
             root: 0,
             bytes,
             times,
-            member: &|host| swapped(root, host) * inner + number,
+            member: &|host| equals[swapped(root, host)],
         });
     }
 
@@ -193,6 +219,7 @@ impl<F: FnMut(Step)> Han<'_, '_, F> {
             ranks: level.ranks as u32,
             root: level.root as u32,
             sizes: Sizes::Same(level.bytes),
+            hosts: &[],
         };
         operation.expand(&mut out);
         self.out.round = start + out.round;

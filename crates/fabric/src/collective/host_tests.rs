@@ -2,6 +2,7 @@
 
 use super::tests::{moved, steps};
 use super::*;
+use std::collections::BTreeMap;
 
 /// Bytes from one rank to another.
 fn between(operation: Operation<'_>, from: u32, to: u32) -> f64 {
@@ -25,6 +26,7 @@ fn two_levels_have_these_bytes() {
         ranks: 8,
         root: 0,
         sizes: Sizes::Same(bytes),
+        hosts: &[],
     };
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} for {b}");
     let o = of(Collective::Allreduce, Hierarchical(4), 800.0);
@@ -85,7 +87,10 @@ fn groups_on_several_hosts_go_inside_and_between_them() {
         choose(C::Alltoall, &world),
         of_pairs.choose(C::Alltoall, 10, 8000.0)
     );
-    assert!(of_pairs.is_assumed(C::Allreduce, false, &[0, 1, 2]));
+    // A host of two ranks and one of one.
+    assert_eq!(choose(C::Allreduce, &[0, 1, 2]), A::Han(0));
+    let flat = of_pairs.choose(C::Broadcast, 3, 8000.0);
+    assert_eq!(choose(C::Broadcast, &[0, 1, 2]), flat);
     assert_eq!(choose(C::Allreduce, &[0, 2, 1, 3]), A::Han(2));
     assert!(of_pairs.is_assumed(C::Allgather, true, &world));
     assert!(!of_pairs.is_assumed(C::Allgather, false, &world));
@@ -104,6 +109,7 @@ fn groups_on_several_hosts_go_inside_and_between_them() {
         ranks: 10,
         root,
         sizes: Sizes::Same(bytes),
+        hosts: &[],
     };
     let sent = |operation: Operation<'_>, from: u32| -> Vec<(u32, f64, u32)> {
         let mut found: Vec<(u32, f64, u32)> = Vec::new();
@@ -156,6 +162,60 @@ fn groups_on_several_hosts_go_inside_and_between_them() {
     );
 }
 
+/// Multiples of `bytes` that members send each other in one call.
+fn by_pair(
+    rules: &Algorithms,
+    members: &[u32],
+    (collective, root): (Collective, u32),
+    bytes: f64,
+) -> Vec<(u32, u32, f64)> {
+    let what = (
+        collective,
+        rules.choose_among(collective, false, members, bytes),
+    );
+    let group = rules.arranged(what, members, root);
+    let mut found = BTreeMap::new();
+    for step in steps(group.operation(what, Sizes::Same(bytes))) {
+        let pair = [step.from, step.to].map(|at| group.members[at as usize]);
+        *found.entry(pair).or_insert(0.0) += step.bytes / bytes * f64::from(step.times);
+    }
+    found.into_iter().map(|([a, b], n)| (a, b, n)).collect()
+}
+
+/// Open MPI 5 with three ranks on one host and two on the other, as counted in 5.0.11 (`tests/mpi/test_han.py`).
+#[test]
+fn an_allreduce_goes_inside_unequal_hosts_and_between_their_first_ranks() {
+    let rules = Algorithms::of(Library::OpenMpi).of_release(5);
+    let rules = rules.on_hosts(vec![0, 0, 0, 1, 1]);
+    let sent = by_pair(
+        &rules,
+        &[0, 1, 2, 3, 4],
+        (Collective::Allreduce, 0),
+        160_000.0,
+    );
+    let (inside, between) = ([(0, 1), (0, 2), (3, 4)], (0, 3));
+    let mut expected: Vec<(u32, u32, f64)> = (inside.into_iter().chain([between]))
+        .flat_map(|(a, b)| [(a, b, 1.0), (b, a, 1.0)])
+        .collect();
+    expected.sort_by_key(|e| (e.0, e.1));
+    assert_eq!(sent, expected);
+    let refused = |collective, hosts: &[u32]| {
+        let operation = Operation {
+            collective,
+            algorithm: Algorithm::Han(0),
+            ranks: 5,
+            root: 0,
+            sizes: Sizes::Same(8.0),
+            hosts,
+        };
+        operation.steps(&mut |_| {}).is_err()
+    };
+    assert!(refused(Collective::Allreduce, &[3, 3]));
+    assert!(refused(Collective::Allreduce, &[]));
+    assert!(refused(Collective::Broadcast, &[3, 2]));
+    assert!(!refused(Collective::Allreduce, &[3, 2]));
+}
+
 /// Open MPI 5 where ranks of a host do not follow each other: bytes by pair as counted in 5.0.11 (`tests/mpi/test_han.py`).
 #[test]
 fn hosts_with_ranks_in_any_order_are_taken_by_the_roots_number() {
@@ -163,23 +223,7 @@ fn hosts_with_ranks_in_any_order_are_taken_by_the_roots_number() {
     let world: Vec<u32> = (0..6).collect();
     let rules = Algorithms::of(Library::OpenMpi).of_release(5);
     let rules = rules.on_hosts(vec![0, 1, 1, 0, 2, 2]);
-    let sent = |collective, root| {
-        let algorithm = rules.choose_among(collective, false, &world, 8000.0);
-        let (members, root) = rules.arranged((collective, algorithm), &world, root);
-        let operation = Operation {
-            collective,
-            algorithm,
-            ranks: 6,
-            root,
-            sizes: Sizes::Same(8000.0),
-        };
-        let mut found = std::collections::BTreeMap::new();
-        for step in steps(operation) {
-            let pair = (members[step.from as usize], members[step.to as usize]);
-            *found.entry(pair).or_insert(0.0) += step.bytes / 8000.0 * f64::from(step.times);
-        }
-        found.into_iter().map(|((a, b), c)| (a, b, c)).collect()
-    };
+    let sent = |collective, root| by_pair(&rules, &world, (collective, root), 8000.0);
     let gather: Vec<(u32, u32, f64)> = sent(C::Gather, 2);
     assert_eq!(
         gather,

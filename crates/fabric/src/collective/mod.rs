@@ -17,7 +17,7 @@ mod open_mpi;
 mod steps;
 mod trees;
 
-pub use choice::{Algorithms, Library, Used};
+pub use choice::{Algorithms, Arranged, Library, Used};
 pub use cost::Cost;
 pub use kinds::{Algorithm, Collective};
 
@@ -75,6 +75,8 @@ pub struct Operation<'a> {
     pub root: u32,
     /// The data sizes.
     pub sizes: Sizes<'a>,
+    /// Members on each host, one host after the other, where an algorithm by hosts has unequal ones; else none.
+    pub hosts: &'a [u32],
 }
 
 /// Largest number of pairs for expanding an all-to-all collective (4,096 ranks).
@@ -92,6 +94,13 @@ impl Operation<'_> {
             }
             _ => false,
         }
+    }
+
+    /// Whether it is the one operation whose hosts may have unequal numbers of ranks, and they add up.
+    fn is_uneven(&self) -> bool {
+        let what = (self.collective, self.algorithm);
+        let sum: u64 = self.hosts.iter().map(|&n| u64::from(n)).sum();
+        what == (Collective::Allreduce, Algorithm::Han(0)) && sum == self.ranks.into() && sum > 0
     }
 
     /// Calls `each` with every message, by rounds.
@@ -130,7 +139,8 @@ impl Operation<'_> {
         }
         if let Some(inner) = self.algorithm.inner() {
             let name = self.algorithm.name();
-            if inner == 0 || !self.ranks.is_multiple_of(inner) {
+            let even = inner > 0 && self.ranks.is_multiple_of(inner) && self.hosts.is_empty();
+            if !even && !self.is_uneven() {
                 let found = format!("{n} for {name}/{inner}");
                 return Err(wrong(
                     "ranks",
@@ -195,7 +205,7 @@ impl Operation<'_> {
         }
         let blocks = Blocks::new(self.sizes, n, out.root);
         match (self.collective, self.algorithm) {
-            (_, A::Han(inner)) => self.by_han(inner as usize, out),
+            (_, A::Han(inner)) => self.by_han(inner, out),
             (C::Broadcast, A::Binomial) => out.tree(false, |_| whole),
             (C::Reduce, A::Binomial) => out.tree(true, |_| whole),
             (C::Allreduce, A::Binomial) => {
@@ -319,6 +329,7 @@ impl Operation<'_> {
             ranks: self.ranks,
             root: 0,
             sizes: Sizes::Same(bytes),
+            hosts: &[],
         };
         part.expand(out);
     }

@@ -33,6 +33,7 @@ fn every(mut look: impl FnMut(Operation<'_>)) {
                         ranks,
                         root,
                         sizes,
+                        hosts: &[],
                     };
                     if possible(&operation) {
                         look(operation);
@@ -138,6 +139,7 @@ fn formulas_of_the_papers() {
             ranks,
             root: 0,
             sizes,
+            hosts: &[],
         }))
     };
     use Algorithm as A;
@@ -160,6 +162,7 @@ fn formulas_of_the_papers() {
         ranks: 7,
         root: 0,
         sizes: Sizes::Same(840.0),
+        hosts: &[],
     });
     for i in 0..7 {
         let own: Vec<_> = ring.iter().filter(|s| s.from == i).collect();
@@ -174,6 +177,7 @@ fn formulas_of_the_papers() {
         ranks: 16,
         root: 0,
         sizes: Sizes::Same(840.0),
+        hosts: &[],
     });
     for i in 0..16 {
         let sent: f64 = tree.iter().filter(|s| s.from == i).map(|s| s.bytes).sum();
@@ -201,6 +205,7 @@ fn unequal_blocks_are_all_delivered() {
             ranks: 5,
             root: 0,
             sizes,
+            hosts: &[],
         };
         let sum = moved(&steps(o));
         assert!((sum - 4.0 * total).abs() < 1e-9, "{o:?}: {sum}");
@@ -215,6 +220,7 @@ fn unequal_blocks_are_all_delivered() {
             ranks: 5,
             root: 4,
             sizes,
+            hosts: &[],
         };
         assert_eq!(moved(&steps(o)), total - 11.0);
     }
@@ -225,6 +231,7 @@ fn unequal_blocks_are_all_delivered() {
         ranks: 3,
         root: 0,
         sizes: Sizes::Matrix(&rows),
+        hosts: &[],
     };
     let list = steps(o);
     assert!(list.iter().all(|s| s.bytes == f64::from(3 * s.from + s.to)));
@@ -247,6 +254,7 @@ fn the_impossible_is_refused() {
         ranks: 6,
         root: 0,
         sizes: Sizes::Same(1.0),
+        hosts: &[],
     };
     let refused = |o: Operation<'_>, part: &str| {
         let error = o.steps(&mut |_| {}).unwrap_err().to_string();
@@ -319,6 +327,7 @@ fn every_rule_gives_an_algorithm_that_works() {
                     ranks,
                     root: 0,
                     sizes: Sizes::Same(bytes),
+                    hosts: &[],
                 };
                 assert!(possible(&o), "{o:?}");
             }
@@ -453,6 +462,7 @@ fn recursive_halving_folds_the_rest() {
         ranks: 5,
         root: 0,
         sizes: Sizes::Each(&sizes),
+        hosts: &[],
     });
     let into = |to| -> f64 { steps.iter().filter(|s| s.to == to).map(|s| s.bytes).sum() };
     // Rank 1: rank 0's vector, then the blocks of three ranks and of its pair.
@@ -549,6 +559,7 @@ fn halves_are_exchanged_from_near_to_far() {
             ranks: 6,
             root: if collective == C::Reduce { 2 } else { 0 },
             sizes: Sizes::Same(8000.0),
+            hosts: &[],
         };
         let mut found = std::collections::BTreeMap::new();
         for step in steps(operation) {

@@ -24,7 +24,7 @@ use learnt::Kept;
 use placed::{check, placements};
 use serde::Serialize;
 use std::path::PathBuf;
-use steady::{Job, Steady, has_collectives, shares, uneven};
+use steady::{Job, Steady, has_collectives, shares};
 
 /// Least share of a link that other jobs leave.
 const LEFT: f64 = 0.02;
@@ -159,7 +159,6 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         Some(rules) => Algorithms::parse(rules)?,
         None => recorded::algorithms(ask.trace)?.unwrap_or_default(),
     };
-    notes.extend(uneven(fabric, &rules, &placed));
     if ask.collectives.is_none() && has_collectives(&folded) {
         let doubt = recorded::doubt(ask.trace, placed.iter().any(|p| shares(fabric, &p.1)))?;
         notes.extend(doubt.map(|d| format!("algorithms of collectives are assumed: {d}")));

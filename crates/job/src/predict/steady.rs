@@ -5,7 +5,7 @@ use crate::error::Result;
 use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::trace::Call;
 use hopbyte_fabric::trace::folded::{Folded, Shortened, Step};
-use hopbyte_fabric::{Fabric, NodeId, collective::Collective};
+use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_model::program::{Ending, Forecast, Forecaster, LeftOut, Placed};
 use std::collections::BTreeMap;
 
@@ -199,26 +199,6 @@ impl Level {
         }
         Ok(true)
     }
-}
-
-/// A note about placements under which the library's algorithms are not known.
-pub(super) fn uneven(
-    fabric: &Fabric,
-    rules: &Algorithms,
-    placed: &[(String, Vec<NodeId>)],
-) -> Option<String> {
-    let names = placed.iter().filter(|(_, nodes)| {
-        let all: Vec<u32> = (0..nodes.len() as u32).collect();
-        let rules = rules.clone().on_hosts(hosts(fabric, nodes.iter().copied()));
-        rules.is_assumed(Collective::Broadcast, false, &all)
-    });
-    let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "{}: nodes with different numbers of ranks; collectives of Open MPI 5 are assumed to ignore nodes there",
-            names.join(", ")
-        )
-    })
 }
 
 /// Whether ranks share nodes, and there are several of these.

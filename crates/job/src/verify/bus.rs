@@ -118,6 +118,7 @@ pub fn compare(
             ranks,
             root: 0,
             sizes: Sizes::Same(measured.bytes as f64),
+            hosts: &[],
         };
         let cost = Cost::of(fabric, routing, &groups, operation);
         let bus = measured.collective.bus_bytes(ranks, measured.bytes as f64);

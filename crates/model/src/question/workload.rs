@@ -500,6 +500,7 @@ impl AllToAll {
             ranks: self.ranks,
             root: 0,
             sizes: Sizes::Same(self.bytes),
+            hosts: &[],
         };
         let mut b = Builder::new(ranks.len());
         for _ in 0..self.iterations {

@@ -3,7 +3,7 @@
 use super::entries::Phases;
 use crate::ObserveError;
 use crate::text::decimal;
-use hopbyte_fabric::collective::{Algorithm, Algorithms, Collective, Operation, Sizes, Used};
+use hopbyte_fabric::collective::{Algorithm, Algorithms, Arranged, Collective, Sizes, Used};
 use hopbyte_fabric::{FabricError, InputError};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -93,8 +93,7 @@ pub(crate) fn kind(name: &[u8]) -> Option<(Collective, bool)> {
 /// World ranks of each group in the group's order, by its name in the files; members may be missing from all files.
 pub(super) type Groups<'a> = HashMap<&'a [u8], Vec<u32>>;
 
-const IRREGULAR: &str = "Open MPI 5 uses hierarchical algorithms (han) for small allgatherv, and in some collectives of groups \
-                         whose hosts have different numbers of ranks";
+const IRREGULAR: &str = "Open MPI 5 uses hierarchical algorithms (han) for small allgatherv";
 
 /// Maximum number of messages (of a pair and kind) that a record's collectives may expand to.
 const MAX_MESSAGES: u64 = 1 << 27;
@@ -178,9 +177,8 @@ impl<'a> Calls<'a> {
                     .hint("algorithms with fewer partners have fewer: :collectives=alltoall=bruck")
                     .into());
             }
-            let (members, root) =
-                rules.arranged((alike.collective, *algorithm), members, alike.root);
-            expand(alike, (*algorithm, root), &members, parts, phases)?;
+            let group = rules.arranged((alike.collective, *algorithm), members, alike.root);
+            expand(alike, *algorithm, &group, parts, phases)?;
         }
         let mut notes = used.lines();
         if let Some(doubt) = rules.doubt().filter(|_| !notes.is_empty()) {
@@ -249,26 +247,21 @@ fn mean(parts: &Parts) -> f64 {
 /// One expansion for all calls: a member's messages are multiplied by its number of calls.
 fn expand(
     alike: &Alike<'_>,
-    (algorithm, root): (Algorithm, u32),
-    members: &[u32],
+    algorithm: Algorithm,
+    group: &Arranged<'_>,
     parts: &Parts,
     phases: &mut Phases,
 ) -> Result<(), FabricError> {
     let mean = mean(parts);
     let of = |rank: &u32| parts.get(rank).copied().unwrap_or_default();
     let own = |p: Part| p.bytes / p.calls.max(1) as f64;
+    let members = &group.members;
     let blocks: Vec<f64> = members.iter().map(|m| own(of(m))).collect();
-    let operation = Operation {
-        collective: alike.collective,
-        algorithm,
-        ranks: members.len() as u32,
-        root,
-        sizes: if alike.vector {
-            Sizes::Each(&blocks)
-        } else {
-            Sizes::Same(mean)
-        },
+    let sizes = match alike.vector {
+        true => Sizes::Each(&blocks),
+        false => Sizes::Same(mean),
     };
+    let operation = group.operation((alike.collective, algorithm), sizes);
     operation.steps(&mut |step| {
         let (from, to) = (members[step.from as usize], members[step.to as usize]);
         let part = of(&from);

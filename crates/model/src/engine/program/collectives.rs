@@ -54,6 +54,7 @@ impl Builder {
             ranks: members.len() as u32,
             root: 0,
             sizes: Sizes::Same(bytes),
+            hosts: &[],
         };
         self.collective(members, &operation, super::MAX_OPERATIONS)
     }

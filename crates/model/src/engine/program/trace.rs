@@ -8,7 +8,7 @@
 mod open;
 
 use super::{Action, Builder, OpId, Program};
-use hopbyte_fabric::collective::{Algorithms, Operation};
+use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::trace::folded::Mark;
 use hopbyte_fabric::trace::{Call, Called, Dependency, Order, RankTrace, Trace};
 use hopbyte_fabric::{FabricError, InputError};
@@ -464,14 +464,8 @@ impl<'a> Writer<'a> {
         let called = Called::gather(self.trace, calls)?;
         let algorithm = called.algorithm(self.rules, members);
         let what = (called.kind, algorithm);
-        let (members, root) = self.rules.arranged(what, members, called.root);
-        let operation = Operation {
-            collective: called.kind,
-            algorithm,
-            ranks: members.len() as u32,
-            root,
-            sizes: called.sizes(),
-        };
+        let group = self.rules.arranged(what, members, called.root);
+        let operation = group.operation(what, called.sizes());
         let mut aside = Vec::new();
         for arrival in arrived {
             if let Some((begin, end)) = arrival.later {
@@ -480,7 +474,7 @@ impl<'a> Writer<'a> {
             }
         }
         self.builder
-            .collective(&members, &operation, MAX_TRACE_OPERATIONS)?;
+            .collective(&group.members, &operation, MAX_TRACE_OPERATIONS)?;
         for (rank, end, front) in aside {
             self.builder.rejoin(rank, end, front);
         }

@@ -5,6 +5,7 @@
 
 use super::{Call, Order, RankTrace, Trace, wrong};
 use crate::error::FabricError;
+use std::collections::HashMap;
 
 /// A part of a rank's program.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +64,8 @@ pub struct Span {
     pub skipped: Vec<u64>,
     /// Executed iterations of each rank.
     pub kept: Vec<u64>,
+    /// For each rank the number of its part: parts exchange no messages in this loop.
+    pub part: Vec<u32>,
 }
 
 /// A boundary of iterations: the call before which it lies, the span, and the iterations done.
@@ -79,6 +82,8 @@ pub struct Shortened {
     pub spans: Vec<Span>,
     /// Calls of the whole trace.
     pub calls: u64,
+    /// Whether all loops are shortened by about the same factor.
+    pub evenly: bool,
 }
 
 /// Share of a rank's calls below which a loop is not compared with those of other ranks.
@@ -153,6 +158,7 @@ impl Folded {
             marks,
             spans: Vec::new(),
             calls,
+            evenly: false,
         })
     }
 
@@ -171,16 +177,52 @@ impl Folded {
                 }
                 continue;
             };
-            for at in 0..chosen.iter().map(Vec::len).max().unwrap_or(0) {
-                let span = short.cut(&chosen, at, spans.len() as u32, kept);
-                spans.extend(span);
-            }
+            short.cut_all(&chosen, &mut spans, |_| kept);
             short.open(kept);
         }
+        self.shortened(&short, spans, most)
+    }
+
+    /// The same, with the outermost loops alone, all by about the same factor: what ranks do at the same time in the whole
+    /// trace they also do at the same time in this one.
+    ///
+    /// # Errors
+    /// As for [`Self::shorten`].
+    pub fn shorten_evenly(&self, aim: u64, kept: u64, most: u64) -> Result<Shortened, FabricError> {
+        let mut short = self.clone();
+        let mut spans: Vec<Span> = Vec::new();
+        let factor = self.calls().div_ceil(aim.max(1));
+        if factor > 1 {
+            let mut chosen = short.alike(kept);
+            while chosen.is_none() && short.open(kept) {
+                chosen = short.alike(kept);
+            }
+            short.cut_all(&chosen.unwrap_or_default(), &mut spans, |iterations| {
+                kept.max(iterations / factor)
+            });
+        }
+        let mut found = self.shortened(&short, spans, most)?;
+        found.evenly = true;
+        Ok(found)
+    }
+
+    fn shortened(
+        &self,
+        short: &Self,
+        spans: Vec<Span>,
+        most: u64,
+    ) -> Result<Shortened, FabricError> {
         let mut found = short.unfolded(most)?;
         found.calls = self.calls();
         found.spans = spans;
         Ok(found)
+    }
+
+    /// Cuts every rank's loops to `keep` of their iterations.
+    fn cut_all(&mut self, chosen: &[Vec<usize>], spans: &mut Vec<Span>, keep: impl Fn(u64) -> u64) {
+        for at in 0..chosen.iter().map(Vec::len).max().unwrap_or(0) {
+            spans.push(self.cut(chosen, at, spans.len() as u32, &keep));
+        }
     }
 
     /// The long loops of every rank's list, if all ranks with calls have as many.
@@ -213,22 +255,35 @@ impl Folded {
         Some(found)
     }
 
-    /// Cuts the loop number `at` of every rank's list: as many iterations are left out in all ranks, or multiples of
-    /// them where a rank's loop is a fraction of the others'.
-    fn cut(&mut self, chosen: &[Vec<usize>], at: usize, number: u32, kept: u64) -> Option<Span> {
+    /// Cuts the loop number `at` of every rank's list: as many iterations are left out in all ranks of a part, or multiples
+    /// of them where a rank's loop is a fraction of the others'.
+    fn cut(
+        &mut self,
+        chosen: &[Vec<usize>],
+        at: usize,
+        number: u32,
+        keep: impl Fn(u64) -> u64,
+    ) -> Span {
         let counts: Vec<u64> = (self.ranks.iter().zip(chosen))
             .map(|(rank, list)| match list.get(at).map(|&i| &rank.steps[i]) {
                 Some(Step::Loop(l)) => iterations(l),
                 _ => 0,
             })
             .collect();
-        let least = counts.iter().copied().filter(|&c| c > 0).min()?;
-        let cut = least - kept;
         let mut span = Span {
             skipped: vec![0; counts.len()],
             kept: vec![0; counts.len()],
+            part: self.parts(chosen, at),
         };
+        let mut least: HashMap<u32, u64> = HashMap::new();
+        for (&part, &count) in span.part.iter().zip(&counts).filter(|(_, c)| **c > 0) {
+            let least = least.entry(part).or_insert(count);
+            *least = count.min(*least);
+        }
         for (r, &count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+            let least = least[&span.part[r]];
+            let kept = keep(least);
+            let cut = least - kept;
             let ratio = (count as f64 / least as f64).round() as u64;
             span.skipped[r] = (cut * ratio).min(count - kept);
             span.kept[r] = count - span.skipped[r];
@@ -243,7 +298,30 @@ impl Folded {
                 l.body.push(Step::Mark(number, 0));
             }
         }
-        Some(span)
+        span
+    }
+
+    /// For each rank the number of its part: ranks that exchange messages in their loops number `at`, directly or through
+    /// others, are of one part.
+    fn parts(&self, chosen: &[Vec<usize>], at: usize) -> Vec<u32> {
+        let ranks = self.ranks.len() as u32;
+        // Groups count as ranks: collectives join their members.
+        let mut parent: Vec<u32> = (0..ranks + self.groups.len() as u32).collect();
+        for (me, (rank, list)) in (0..).zip(self.ranks.iter().zip(chosen)) {
+            if let Some(&at) = list.get(at) {
+                each_partner(&rank.steps[at..=at], &mut |partner| {
+                    let other = match partner {
+                        Partner::Rank(rank) => rank,
+                        Partner::Group(group) => ranks.saturating_add(group),
+                    };
+                    if (other as usize) < parent.len() {
+                        let (a, b) = (root_of(&mut parent, me), root_of(&mut parent, other));
+                        parent[a.max(b) as usize] = a.min(b);
+                    }
+                });
+            }
+        }
+        (0..ranks).map(|r| root_of(&mut parent, r)).collect()
     }
 
     /// Replaces short loops of the lists by their iterations; false if there is none.
@@ -264,6 +342,44 @@ impl Folded {
         }
         any
     }
+}
+
+/// Whom a call exchanges messages with.
+enum Partner {
+    Rank(u32),
+    Group(u32),
+}
+
+fn each_partner(steps: &[Step], each: &mut impl FnMut(Partner)) {
+    for step in steps {
+        match *step {
+            Step::Loop(ref l) => each_partner(&l.body, each),
+            Step::Call(Call::Send { to, .. }) => each(Partner::Rank(to)),
+            Step::Call(
+                Call::Receive {
+                    from: Some(from), ..
+                }
+                | Call::Matched { from, .. },
+            ) => each(Partner::Rank(from)),
+            Step::Call(
+                Call::Receive {
+                    from: None, group, ..
+                }
+                | Call::Collective { group, .. },
+            ) => each(Partner::Group(group)),
+            Step::Call(_) | Step::Mark(..) => {}
+        }
+    }
+}
+
+/// The representative of a set, with shorter ways to it afterwards.
+fn root_of(parent: &mut [u32], mut at: u32) -> u32 {
+    while parent[at as usize] != at {
+        let next = parent[parent[at as usize] as usize];
+        parent[at as usize] = next;
+        at = next;
+    }
+    at
 }
 
 /// Iterations of all executions.
@@ -326,7 +442,7 @@ fn cursors(steps: &[Step]) -> Vec<Cursor> {
 struct Out {
     calls: Vec<Call>,
     marks: Vec<Mark>,
-    done: std::collections::HashMap<u32, u64>,
+    done: HashMap<u32, u64>,
 }
 
 fn run(steps: &[Step], cursors: &mut [Cursor], out: &mut Out) -> Option<()> {

@@ -15,6 +15,8 @@ const FIRST: (u64, u64) = (4_000, 4);
 const MORE: [(u64, u64); 3] = [(16_000, 12), (64_000, 12), (LONG, 12)];
 /// Calls above which loops of few iterations are shortened, too.
 const LONG: u64 = 250_000;
+/// Calls where all loops are shortened by one factor, and the least iterations of each.
+const EVENLY: ([u64; 3], u64) = ([32_000, 128_000, 512_000], 12);
 /// Most calls, where loops cannot be shortened.
 const MOST: u64 = 1 << 25;
 /// Most calls that are executed where those of shortened loops do not match each other.
@@ -101,13 +103,42 @@ impl Job<'_> {
                 break;
             }
         }
-        let endings = level.all(&each)?;
+        let mut endings = level.all(&each)?;
+        if endings.iter().any(|e| e.apart) {
+            level = self.evenly(&each)?;
+            endings = level.all(&each)?;
+        }
         let found = level.forecaster.parts(&each, &endings)?;
         Ok(Steady {
             forecasts: numbers.into_iter().map(|n| found[n]).collect(),
             executed_calls: level.executed_calls,
             left_out: level.forecaster.left_out(),
         })
+    }
+
+    /// Ranks that exchange no messages with each other, and end their loops at different times, share links for a part of
+    /// these only: all loops are shortened by one factor, less and less until run times are steady.
+    fn evenly(&self, placed: &[Placed<'_>]) -> Result<Level> {
+        let even = |aim| {
+            let short = self.folded.shorten_evenly(aim, EVENLY.1, MOST)?;
+            self.program(&short)
+        };
+        let mut level = even(EVENLY.0[0])?;
+        for aim in EVENLY.0[1..].iter().copied() {
+            let mut fewer = std::mem::replace(&mut level, even(aim)?);
+            if level.is_like(&mut fewer, placed)? {
+                break;
+            }
+            if level.executed_calls == self.folded.calls() {
+                break;
+            }
+            let fewer = fewer.all(placed)?;
+            level.all(placed)?;
+            for (ending, fewer) in level.endings.iter_mut().zip(&fewer) {
+                ending.unsteady_seconds = (ending.seconds - fewer.seconds).abs();
+            }
+        }
+        Ok(level)
     }
 
     fn shorten(&self, (aim, kept): (u64, u64)) -> Result<Shortened> {
@@ -329,5 +360,79 @@ mod tests {
         );
         // A short program is executed whole.
         assert!(outer(&folded(100)).0.is_none());
+    }
+
+    /// Two pairs whose messages share the middle link of a row of four, 10 MB/s, in loops of their own.
+    #[test]
+    fn loops_of_ranks_without_messages_for_each_other_share_links_while_both_last() {
+        let fabric = spec::fabric("mesh:4:link=0.01").unwrap();
+        let routing = Routing::default_for(&fabric);
+        let parameters = Parameters::plain();
+        let network = Network::new(&fabric, &routing, &parameters, OperatingPoint::default());
+        let pairs = |loops: [(u64, f64); 2]| {
+            let rank = |me: u32| {
+                let (iterations, bytes) = loops[me as usize % 2];
+                let other = (me + 2) % 4;
+                let send = Call::Send {
+                    to: other,
+                    tag: 0,
+                    group: 0,
+                    request: None,
+                    bytes,
+                };
+                let receive = Call::Receive {
+                    from: Some(other),
+                    tag: Some(0),
+                    group: 0,
+                    request: None,
+                };
+                let turn = if me < 2 {
+                    [send, receive]
+                } else {
+                    [receive, send]
+                };
+                FoldedRank {
+                    steps: vec![Step::Loop(Loop {
+                        counts: vec![(iterations, 1)],
+                        body: turn.map(Step::Call).to_vec(),
+                    })],
+                    ..FoldedRank::default()
+                }
+            };
+            let folded = Folded {
+                source: "pairs".into(),
+                ranks: (0..4).map(rank).collect(),
+                groups: vec![(0..4).collect()],
+                complete: true,
+                notes: Vec::new(),
+            };
+            let job = Job {
+                fabric: &fabric,
+                folded: &folded,
+                rules: &Algorithms::default(),
+                operations_per_s: None,
+            };
+            let found = job
+                .forecast(&[(&network, &[0, 1, 2, 3].map(NodeId))])
+                .unwrap();
+            assert!(found.executed_calls < folded.calls(), "{loops:?}");
+            found.forecasts[0]
+        };
+        // Both pairs send over the link from r1 to r2, and back.
+        for (loops, seconds) in [
+            ([(20_000, 1e5), (20_000, 1e5)], 800.0),
+            ([(40_000, 1e5), (20_000, 1e5)], 1200.0),
+            ([(40_000, 1e5), (36_000, 1e5)], 1520.0),
+            // 60 ms for two iterations and one, then 40 ms for each of the others.
+            ([(40_000, 1e5), (40_000, 2e5)], 2000.0),
+            ([(40_000, 1e5), (400, 1e5)], 808.0),
+        ] {
+            let found = pairs(loops);
+            let error = found.seconds / seconds - 1.0;
+            assert!(
+                error.abs() < 5e-3,
+                "{loops:?}: {found:?}, expected {seconds}"
+            );
+        }
     }
 }

@@ -3,10 +3,12 @@
 //! Four runs of one engine: messages that take no time, their latency alone, also their bytes without other traffic, and
 //! everything. Their differences are the parts. The first three are the same for placements whose messages take as long
 //! there, which are all of many machines, so that those share them. A loop of which only some iterations are executed is extended by its
-//! iteration time at the end of those.
+//! iteration time at the end of those; where loops of ranks that exchange no messages end at different times, all are shortened by
+//! one factor and time passes that many times as fast.
 
 use super::alone::{Alone, Cost, Messages};
 use super::run::run_on;
+use super::together::{Executed, Together};
 use super::{Flows, LeftOut, OpId, Program, ProgramTimes, Queued, Recorded, Stream};
 use crate::error::ModelError;
 use crate::network::Network;
@@ -24,6 +26,8 @@ pub struct Forecaster {
     /// Of each rank, in order: boundary, span, and its computing time until there.
     marks: Vec<Vec<(OpId, u32, f64)>>,
     spans: Vec<Span>,
+    /// Whether all loops are shortened by about the same factor.
+    evenly: bool,
     /// Computing time of each rank, whole loops included.
     compute: Vec<f64>,
     left_out: LeftOut,
@@ -44,6 +48,9 @@ pub struct Ending {
     pub unsteady_seconds: f64,
     /// As [`ProgramTimes::buffered_bytes`].
     pub buffered_bytes: f64,
+    /// Whether ranks that exchange no messages with each other end their loops at different times, so that iterations at the
+    /// end of the executed ones may share links with other ranks than most.
+    pub apart: bool,
 }
 
 /// A run time with its parts: their sum is the run time.
@@ -105,13 +112,14 @@ impl Forecaster {
             }
             sum += computing(&calls[done..]);
             let values = list.iter().map(|&(_, span, sum)| (span, sum));
-            compute.push(extended(rank, values, sum, &short.spans).0);
+            compute.push(extended(rank, values, sum, &short.spans, &mut |_, _| ()).0);
             marks.push(list);
         }
         Ok(Self {
             program,
             marks,
             spans: short.spans.clone(),
+            evenly: short.evenly,
             compute,
             left_out,
         })
@@ -253,20 +261,29 @@ impl Forecaster {
         ))
     }
 
-    /// The end of the last rank, loops extended, and the part of it that is not steady.
+    /// The end of the last rank, loops extended.
     fn whole(&self, times: &ProgramTimes) -> Ending {
+        let mut together = Together::default();
         let each = self.marks.iter().enumerate().map(|(rank, marks)| {
             let values = marks
                 .iter()
                 .map(|&(op, span, _)| (span, times.by_operation[op.0 as usize]));
-            extended(rank, values, times.by_rank[rank], &self.spans)
+            let mut loops = |span: u32, executed: Executed| {
+                together.add(span, &self.spans[span as usize], rank, &executed);
+            };
+            extended(rank, values, times.by_rank[rank], &self.spans, &mut loops)
         });
         let last = each.max_by(|a, b| a.0.total_cmp(&b.0));
-        let (seconds, unsteady_seconds) = last.unwrap_or_default();
+        let (mut seconds, mut unsteady_seconds) = last.unwrap_or_default();
+        if self.evenly {
+            let executed = times.by_rank.iter().copied().fold(0.0, f64::max);
+            (seconds, unsteady_seconds) = (executed + together.left_out(), 0.0);
+        }
         Ending {
             seconds,
             unsteady_seconds,
             buffered_bytes: times.buffered_bytes,
+            apart: !self.evenly && together.is_apart(),
         }
     }
 }
@@ -323,18 +340,20 @@ fn computing(calls: &[Call], operations_per_s: Option<f64>) -> f64 {
 }
 
 /// The end of a rank that executes all iterations of its loops, and the part that rests on iteration times which still
-/// change. `marks`: span and time at the end of every executed iteration, in order.
+/// change. `marks`: span and time at the end of every executed iteration, in order. `loops` is told of every span.
 fn extended(
     rank: usize,
     marks: impl Iterator<Item = (u32, f64)>,
     end: f64,
     spans: &[Span],
+    loops: &mut impl FnMut(u32, Executed),
 ) -> (f64, f64) {
     let (mut added, mut unsteady) = (0.0, 0.0);
-    let mut seen: HashMap<u32, Vec<f64>> = HashMap::new();
+    // The end of the first iteration as executed, and those of all, extended.
+    let mut seen: HashMap<u32, (f64, Vec<f64>)> = HashMap::new();
     for (number, time) in marks {
         let span = &spans[number as usize];
-        let list = seen.entry(number).or_default();
+        let (first, list) = seen.entry(number).or_insert((time, Vec::new()));
         list.push(time + added);
         if list.len() as u64 != span.kept[rank] || list.len() < 2 {
             continue;
@@ -347,6 +366,12 @@ fn extended(
         let skipped = span.skipped[rank] as f64;
         unsteady += skipped * (mean(usize::midpoint(half, last).min(last - 1)) - late).abs();
         added += skipped * late;
+        let executed = Executed {
+            first: *first,
+            last: time,
+            end: list[last] + skipped * late,
+        };
+        loops(number, executed);
     }
     (end + added, unsteady)
 }

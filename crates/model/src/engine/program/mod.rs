@@ -9,6 +9,7 @@ mod earliest;
 mod forecast;
 mod queued;
 mod run;
+mod together;
 mod trace;
 mod transport;
 

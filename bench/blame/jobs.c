@@ -2,7 +2,7 @@
  *
  * Standard input: "ranks jobs"; for each rank "namespace address job partners partner...", partner = rank:bytes;
  * for each job "milliseconds", the period of its iterations. Then each line of input is answered by a line with the
- * iterations that the slowest rank of each job has completed; "slow RANK RATE" lets a rank take at most RATE bytes per
+ * iterations that the slowest rank of each job has done, with the part of the current one by its bytes; "slow RANK RATE" lets a rank take at most RATE bytes per
  * second (0 ends it), and "processes" is answered with the process of each rank. End of input ends the jobs.
  */
 #define _GNU_SOURCE
@@ -30,7 +30,8 @@ struct rank {
 };
 
 struct shared {
-	atomic_long iterations;
+	atomic_long moved; /* bytes, sent and received */
+	long bytes; /* of one iteration */
 	atomic_long bytes_per_second; /* 0: as fast as they come */
 };
 
@@ -103,14 +104,14 @@ struct stream {
 };
 
 /* One iteration: sends to all partners, and receives from all that have this rank as a partner. */
-static void exchange(struct stream *out, int outs, struct stream *in, int ins, long iteration, atomic_long *limit)
+static void exchange(struct stream *out, int outs, struct stream *in, int ins, long iteration, struct shared *own)
 {
 	static char buffer[CHUNK];
 	double tokens = CHUNK, last = now();
 	for (;;) {
 		struct pollfd polled[2 * MOST_PARTNERS * 2];
 		int of[2 * MOST_PARTNERS * 2], n = 0, waiting = 0;
-		long rate = atomic_load(limit);
+		long rate = atomic_load(&own->bytes_per_second);
 		double t = now();
 		tokens += (t - last) * (double)rate;
 		tokens = tokens > CHUNK ? CHUNK : tokens;
@@ -143,6 +144,7 @@ static void exchange(struct stream *out, int outs, struct stream *in, int ins, l
 				exit(0); /* another rank has ended */
 			if (moved > 0) {
 				s->moved += moved;
+				atomic_fetch_add(&own->moved, moved);
 				tokens -= sends ? 0 : (double)moved;
 			}
 		}
@@ -172,8 +174,7 @@ static void run(int me)
 			}
 	double next = now();
 	for (long iteration = 1;; iteration++) {
-		exchange(out, own->partners, in, ins, iteration, &shared[me].bytes_per_second);
-		atomic_store(&shared[me].iterations, iteration);
+		exchange(out, own->partners, in, ins, iteration, &shared[me]);
 		double t = now();
 		next += period_ms[own->job] / 1e3;
 		if (next > t)
@@ -186,13 +187,13 @@ static void run(int me)
 static void answer(void)
 {
 	for (int job = 0; job < jobs_n; job++) {
-		long least = -1;
+		double least = -1;
 		for (int r = 0; r < ranks_n; r++) {
-			long n = atomic_load(&shared[r].iterations);
+			double n = (double)atomic_load(&shared[r].moved) / (double)shared[r].bytes;
 			if (ranks[r].job == job && (least < 0 || n < least))
 				least = n;
 		}
-		printf("%ld%c", least, job + 1 < jobs_n ? ' ' : '\n');
+		printf("%.3f%c", least, job + 1 < jobs_n ? ' ' : '\n');
 	}
 	fflush(stdout);
 }
@@ -212,6 +213,11 @@ int main(void)
 			if (scanf("%d:%d", &k->peer[i], &k->bytes[i]) != 2)
 				return 2;
 	}
+	for (int r = 0; r < ranks_n; r++)
+		for (int i = 0; i < ranks[r].partners; i++) {
+			shared[r].bytes += ranks[r].bytes[i];
+			shared[ranks[r].peer[i]].bytes += ranks[r].bytes[i];
+		}
 	for (int j = 0; j < jobs_n; j++)
 		if (scanf("%d ", &period_ms[j]) != 1)
 			return 2;

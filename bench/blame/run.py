@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from machines import WINDOW, Machine, Writer, finish, load, swapped  # noqa: E402
 
-JOBS, MOST_NODES, EFFECT = 8, 96, 0.02
+JOBS, MOST_NODES, EFFECT, COSTLY = 8, 96, 0.02, 0.1
 SMALL = [
     ("torus:6x6:nodes=2", "rows"),
     ("gemini:4x4x4", "ldms"),
@@ -253,6 +253,7 @@ def main() -> int:
 def rounds(site: Site, machines: list[Machine], args: argparse.Namespace) -> int:
     table: dict[tuple[str, float], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     losses: list[tuple[float, bool]] = []
+    costly: list[bool] = []
     accused, hot, right = 0, 0.0, 0.0
     for number in range(args.rounds):
         draw = random.Random(f"{args.seed}:{number}")
@@ -296,6 +297,8 @@ def rounds(site: Site, machines: list[Machine], args: argparse.Namespace) -> int
             carried = any(counts[i][0] >= 0.01 * WINDOW for i in exchanged)
             if worst >= EFFECT or (shown and (kind != "wrong cable" or carried)):
                 cell[said] += 1
+                if worst >= COSTLY:
+                    costly.append(said in ("first", "tied"))
                 if kind not in SELF_SHOWN:
                     losses.append((worst, said in ("first", "tied")))
             else:
@@ -305,6 +308,7 @@ def rounds(site: Site, machines: list[Machine], args: argparse.Namespace) -> int
             if not said.endswith("first") or args.show:
                 fault = f"{kind} {share:.2f} of {sorted(names)}, jobs lose {100 * worst:.0f} %"
                 print(f"{number}.{which} {m.name}: {fault}: {said}: {short(causes)}", flush=True)
+    print(f"faults that cost a job 10 % or more: {sum(costly)} of {len(costly)} found")
     return report(table, losses, args, accused, right / hot if hot else 1.0, site.slowest)
 
 

@@ -526,6 +526,12 @@ impl Attribution {
         notes
     }
 
+    /// Bytes of a link beyond the most that all jobs and all nodes without one can have put on it by the routes.
+    pub fn beyond(&self, link: LinkId, carried: f64) -> f64 {
+        let most: f64 = self.loads[link.index()].iter().map(|l| l.most).sum();
+        carried - most - self.outside
+    }
+
     /// Jobs with a route over a link, most bytes first.
     pub fn crossing(&self, link: LinkId) -> Vec<String> {
         let jobs = self.link(link, None).jobs.into_iter();

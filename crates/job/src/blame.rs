@@ -28,6 +28,8 @@ const FULL: f64 = 0.9;
 const LOADED: f64 = 0.01;
 /// Smallest loss of strength that is reported.
 const TOLERANCE: f64 = 0.2;
+/// Share of a link's bytes that is no noise of its counters.
+const STRAY: f64 = 0.1;
 /// Jobs named of a cause.
 const JOBS: usize = 8;
 /// Kinds of evidence.
@@ -199,6 +201,7 @@ pub fn blame(
             count(unexplained)
         ));
     }
+    not_judged.extend(view.elsewhere());
     if is_miscabled {
         not_judged.push("slow links and nodes: cables are not as the fabric has them".into());
     }
@@ -234,6 +237,25 @@ impl View<'_> {
             End::Router(r) => Some(r),
             End::Node(_) | End::Hosts(_) => None,
         }
+    }
+
+    /// Says that traffic is on links where the routes do not lead it: after a failure others are in force, and what waits
+    /// for what is not known.
+    fn elsewhere(&self) -> Option<String> {
+        let jobs = self.jobs?;
+        let strays = |&l: &LinkId| {
+            let carried = self.state.received_bytes.get(l).unwrap_or(0.0);
+            self.fabric.is_hop(l)
+                && self.used(l) >= LOADED
+                && jobs.beyond(l, carried) > STRAY * carried
+        };
+        let strays: Vec<LinkId> = self.fabric.link_ids().filter(strays).collect();
+        let &first = strays.first()?;
+        Some(format!(
+            "routes: {} links carry more than the routes of jobs lead over them, such as {}",
+            count(strays.len()),
+            self.fabric.link_name(first)
+        ))
     }
 
     /// Links that wait for credits.

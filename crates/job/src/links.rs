@@ -25,6 +25,9 @@ pub struct LinkRow {
     kind: String,
     capacity_bytes_per_s: f64,
     received_bytes: Option<f64>,
+    /// Bytes that the sender counts: of exchanged cables they are not those of the receiver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent_bytes: Option<f64>,
     packets: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     packet_bytes: Option<f64>,
@@ -201,6 +204,7 @@ impl LinkRow {
             kind: fabric.kind(id).name.clone(),
             capacity_bytes_per_s: link.capacity().0,
             received_bytes: state.received_bytes.get(id),
+            sent_bytes: state.sent_bytes.get(id),
             packets: state.packets.get(id),
             packet_bytes: state.packet_bytes(id),
             used_ratio: state.used_ratio.get(id),

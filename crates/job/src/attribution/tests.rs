@@ -53,6 +53,8 @@ fn a_link_belongs_to_the_jobs_whose_routes_cross_it() {
     let more = all.link(link, Some(12e9));
     assert_eq!(more.unexplained_bytes, Some(2e9));
     assert_eq!((all.unread, all.unroutable), (0, 0));
+    assert_eq!(all.beyond(link, 12e9), 2e9);
+    assert!(all.beyond(link, 9e9) < 0.0);
 }
 
 /// The interval holds the truth for random traffic, and the estimates name at least nine tenths of hot links' bytes.

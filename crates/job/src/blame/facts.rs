@@ -16,6 +16,13 @@ const FEWEST: f64 = 5.0;
 /// are not read at the same moment.
 const DIFFERENT: f64 = 0.1;
 const EQUAL: f64 = 0.03;
+/// Fewest packets whose bytes are compared, of a link that carries hardly anything.
+const PACKETS: f64 = 16.0;
+
+/// Relative difference.
+fn far(a: f64, b: f64) -> f64 {
+    (a - b).abs() / a.max(b).max(f64::MIN_POSITIVE)
+}
 
 impl View<'_> {
     /// Links that are down, have lost lanes or count errors, each with its cause.
@@ -118,29 +125,50 @@ impl View<'_> {
         self.cause(fault, component, [shown, others])
     }
 
+    /// Bytes that the sender and the receiver of a link count.
+    fn ends(&self, link: LinkId) -> Option<(f64, f64)> {
+        let sent = self.state.sent_bytes.get(link)?;
+        Some((sent, self.state.received_bytes.get(link)?))
+    }
+
+    /// Whether two links may have exchanged their far ends: what either sends arrives at the other's.
+    fn is_exchanged(&self, link: LinkId, other: LinkId) -> bool {
+        let Some(((sent, received), (sent_there, arrived))) = self.ends(link).zip(self.ends(other))
+        else {
+            return false;
+        };
+        let window = self.state.window_seconds.unwrap_or(0.0);
+        let loaded = LOADED * self.fabric.link(link).capacity().0 * window;
+        let carries = sent > loaded || self.state.packets.get(other) >= Some(PACKETS);
+        let is_little = sent_there.max(received) < DIFFERENT * sent;
+        // Of two links in a row each may be read between messages that the other one has.
+        let (a, b) = (self.fabric.link(link), self.fabric.link(other));
+        let in_a_row = a.to == b.from || b.to == a.from;
+        carries
+            && !in_a_row
+            && far(sent, arrived) < EQUAL
+            && (is_little || far(sent_there, received) < EQUAL)
+    }
+
     /// Links whose sender and receiver count different bytes, while those of another link's receiver fit: the cables are
     /// not as the fabric has them. Links that fit each other's ends are one cause.
     pub(super) fn miscabled(&self) -> Vec<(BTreeSet<LinkId>, Cause)> {
-        let far = |a: f64, b: f64| (a - b).abs() / a.max(b).max(f64::MIN_POSITIVE);
-        let ends = |l: LinkId| {
-            self.state
-                .sent_bytes
-                .get(l)
-                .zip(self.state.received_bytes.get(l))
-        };
-        let window = self.state.window_seconds.unwrap_or(0.0);
-        let loaded = |l: LinkId| LOADED * self.fabric.link(l).capacity().0 * window;
-        let differ = |&l: &LinkId| {
-            self.fabric.is_hop(l)
-                && ends(l).is_some_and(|(s, r)| far(s, r) > DIFFERENT && s.max(r) > loaded(l))
-        };
-        let odd: Vec<LinkId> = self.fabric.link_ids().filter(differ).collect();
+        let hops = self.fabric.link_ids().filter(|&l| self.fabric.is_hop(l));
+        let ends = hops.filter_map(|l| Some((l, self.ends(l)?)));
+        let mut odd: Vec<(f64, LinkId, f64)> = ends
+            .filter(|&(_, (sent, received))| far(sent, received) > DIFFERENT)
+            .map(|(l, (sent, received))| (received, l, sent))
+            .collect();
+        odd.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut groups: Vec<BTreeSet<LinkId>> = Vec::new();
-        for &l in &odd {
-            let Some((sent, _)) = ends(l) else { continue };
-            let fits = |&&o: &&LinkId| o != l && ends(o).is_some_and(|(_, r)| far(sent, r) < EQUAL);
+        for &(_, l, sent) in odd.iter().filter(|o| o.2 > 0.0) {
+            let begin = odd.partition_point(|o| o.0 < sent * (1.0 - EQUAL));
+            let near = odd[begin..]
+                .iter()
+                .take_while(|o| o.0 * (1.0 - EQUAL) <= sent);
+            let fits = near.map(|o| o.1).filter(|&o| o != l);
             // Bytes that fit several ends name none.
-            let found: Vec<LinkId> = odd.iter().filter(fits).copied().collect();
+            let found: Vec<LinkId> = fits.filter(|&o| self.is_exchanged(l, o)).take(2).collect();
             let [other] = found[..] else { continue };
             let both = [
                 Some(l),
@@ -158,7 +186,7 @@ impl View<'_> {
         }
         let of = |links: BTreeSet<LinkId>| {
             let first = *links.first()?;
-            let (sent, received) = ends(first)?;
+            let (sent, received) = self.ends(first)?;
             let names: Vec<String> = links
                 .iter()
                 .skip(1)

@@ -9,7 +9,7 @@ use super::{Cause, Kind, LOADED, View, WAITING, percent};
 use crate::infer::{Fault, Hypothesis, Inference, Observation};
 use crate::probe::component::Component;
 use hopbyte_fabric::units::count;
-use hopbyte_fabric::{End, LinkId};
+use hopbyte_fabric::{End, LinkId, RouterId};
 use hopbyte_observe::sources::GLANCE;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +59,7 @@ impl View<'_> {
         };
         let hypotheses: Vec<Hypothesis> = components.values().enumerate().map(hypothesis).collect();
         let faults = Inference::new(&observations, &hypotheses, TOLERANCE).faults();
+        let faults = self.at_routers(faults, &list, &strengths);
         let of = |fault: &Fault| self.slow_cause(fault, &list, &strengths, waiting);
         faults.iter().map(of).collect()
     }
@@ -135,6 +136,53 @@ impl View<'_> {
         components
     }
 
+    /// Several slow links of one router, none of which is known to be at full strength, are more likely one slow router
+    /// than as many slow links, whether they are equally slow or not.
+    fn at_routers(
+        &self,
+        faults: Vec<Fault>,
+        list: &[Component],
+        strengths: &[Strength],
+    ) -> Vec<Fault> {
+        let is_strong = |s: &Strength| s.sigma <= VAGUE && s.share >= 1.0 - WAITS;
+        let strong = strengths.iter().filter(|s| is_strong(s));
+        let healthy: BTreeSet<RouterId> = strong.flat_map(|s| self.routers_at(s.link)).collect();
+        let mut rest = faults;
+        let mut joined = Vec::new();
+        loop {
+            // The cables of a router that are accused: both directions of one are not two faults.
+            let mut accused: BTreeMap<RouterId, BTreeSet<LinkId>> = BTreeMap::new();
+            let links = rest.iter().filter_map(|f| own_link(list[f.hypothesis]));
+            for link in links {
+                let cable = (self.fabric.reverse(link)).map_or(link, |back| back.min(link));
+                for router in self.routers_at(link) {
+                    accused.entry(router).or_default().insert(cable);
+                }
+            }
+            accused.retain(|router, cables| cables.len() > 1 && !healthy.contains(router));
+            let most = accused.iter().max_by_key(|(_, cables)| cables.len());
+            let Some((&router, _)) = most else {
+                joined.extend(rest);
+                return joined;
+            };
+            let whole = list.iter().position(|&c| c == Component::Router(router));
+            let at = |f: &Fault| {
+                let link = own_link(list[f.hypothesis]);
+                link.is_some_and(|l| self.routers_at(l).contains(&router))
+            };
+            let (parts, others): (Vec<Fault>, Vec<Fault>) = rest.into_iter().partition(at);
+            joined.extend(whole.map(|whole| together(whole, parts)));
+            rest = others;
+        }
+    }
+
+    /// Routers at the ends of a link.
+    fn routers_at(&self, link: LinkId) -> Vec<RouterId> {
+        let link = self.fabric.link(link);
+        let ends = [link.from, link.to];
+        ends.into_iter().filter_map(|e| self.router(e)).collect()
+    }
+
     fn slow_cause(
         &self,
         fault: &Fault,
@@ -167,5 +215,26 @@ impl View<'_> {
         cause.waiting_links = lowered.len();
         cause.or = self.named(fault.or.iter().map(|&(h, _)| list[h]));
         cause
+    }
+}
+
+/// The link of a component that is one, or a cable.
+fn own_link(component: Component) -> Option<LinkId> {
+    match component {
+        Component::Link(l) | Component::HostLink(l) | Component::Cable(l) => Some(l),
+        Component::Host(_) | Component::Router(_) => None,
+    }
+}
+
+/// One fault in place of several, which become its alternatives.
+fn together(hypothesis: usize, parts: Vec<Fault>) -> Fault {
+    let shares = parts.iter().map(|f| f.share);
+    let lowered: BTreeSet<usize> = parts.iter().flat_map(|f| f.lowered.clone()).collect();
+    Fault {
+        hypothesis,
+        share: shares.fold(1.0, f64::min),
+        gain: parts.iter().map(|f| f.gain).sum(),
+        lowered: lowered.into_iter().collect(),
+        or: parts.iter().map(|f| (f.hypothesis, f.share)).collect(),
     }
 }

@@ -494,3 +494,44 @@ fn a_fault_of_both_directions_is_told_once() {
     let [one, other] = names;
     assert_eq!(found, [(Kind::Down, other), (Kind::Lanes, one)]);
 }
+
+/// Slow links of one router are a slow router, unless one of its links is known to be at full strength.
+#[test]
+fn slow_queues_of_one_router_are_due_to_it() {
+    let (fabric, mut state) = queues(&mut Random::new(13));
+    for l in fabric.link_ids() {
+        state.credit_stall_ratio.set(l, Some(0.0));
+        state.used_ratio.set(l, Some(0.02));
+    }
+    let serves = |state: &mut LinkState, name: &str, share: f64| {
+        let link = link(&fabric, name);
+        state.used_ratio.set(link, Some(0.3));
+        state.credit_stall_ratio.set(link, Some(0.3 / share));
+    };
+    serves(&mut state, "r1-1 X+", 0.4);
+    serves(&mut state, "r1-1 Y+", 0.6);
+    assert_eq!(faults(&fabric, &state), [(Kind::Slow, "r1-1".to_owned())]);
+    state.used_ratio.set(link(&fabric, "r1-1 X-"), Some(0.8));
+    state
+        .credit_stall_ratio
+        .set(link(&fabric, "r1-1 X-"), Some(0.82));
+    let mut found = faults(&fabric, &state);
+    found.sort();
+    let links = ["r1-1 X+", "r1-1 Y+"].map(|l| (Kind::Slow, l.to_owned()));
+    assert_eq!(found, links);
+    // Both directions of one cable are no router.
+    state
+        .credit_stall_ratio
+        .set(link(&fabric, "r1-1 Y+"), Some(0.0));
+    state.used_ratio.set(link(&fabric, "r2-1 X-"), Some(0.3));
+    state
+        .credit_stall_ratio
+        .set(link(&fabric, "r2-1 X-"), Some(0.5));
+    assert!(
+        faults(&fabric, &state)
+            .iter()
+            .all(|(_, name)| name != "r1-1")
+    );
+}
+
+mod cabling;

@@ -90,6 +90,7 @@ fn rows(text: &Text) -> Result<Rows<'_>, InputError> {
 struct LinkRow {
     link: Option<String>,
     received_bytes: Option<f64>,
+    sent_bytes: Option<f64>,
     packets: Option<f64>,
     used_ratio: Option<f64>,
     input_stall_ratio: Option<f64>,
@@ -246,13 +247,14 @@ impl PathRow {
 
 impl LinkRow {
     /// Field names, their quantities and their values.
-    fn values(&self) -> [(&'static str, Quantity, Option<f64>); 15] {
+    fn values(&self) -> [(&'static str, Quantity, Option<f64>); 16] {
         use Quantity as Q;
         let ns = |seconds: Option<f64>| seconds.map(|s| s * 1e9);
         // Errors of a row include its drops.
         let damaged = self.errors.map(|e| e - self.drops.unwrap_or(0.0));
         [
             ("received_bytes", Q::ReceivedBytes, self.received_bytes),
+            ("sent_bytes", Q::SentBytes, self.sent_bytes),
             ("packets", Q::ReceivedPackets, self.packets),
             ("used_ratio", Q::UsedRatio, self.used_ratio),
             (
@@ -308,7 +310,7 @@ mod tests {
     fn lines_become_the_state_they_were() {
         let fabric = spec::fabric("torus:4x4").unwrap();
         let text = concat!(
-            r#"{"schema":"hopbyte.link/1","link":"r0-0 X+","received_bytes":1.25e9,"used_ratio":null,"queued_bytes":9,"errors":7,"drops":5}"#,
+            r#"{"schema":"hopbyte.link/1","link":"r0-0 X+","received_bytes":1.25e9,"sent_bytes":2.5e9,"used_ratio":null,"queued_bytes":9,"errors":7,"drops":5}"#,
             "\n",
             r#"{"schema":"hopbyte.link/1","link":"r1-0 X+","received_bytes":null,"window_seconds":2.5,"missing":{"received_bytes":"reset"}}"#,
             "\n",
@@ -323,6 +325,7 @@ mod tests {
         let link = fabric.find_link("r0-0 X+").unwrap();
         // 1.25 GB in half a second over 12.5 GB/s.
         assert_eq!(state.used_ratio.get(link), Some(0.2));
+        assert_eq!(state.sent_bytes.get(link), Some(2.5e9));
         assert_eq!(state.credit_stall_ratio.get(link), None);
         assert_eq!(state.queued_bytes.get(link), Some(9.0));
         assert_eq!(state.errors.get(link), Some(7.0));

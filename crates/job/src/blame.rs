@@ -201,6 +201,13 @@ pub fn blame(
             count(unexplained)
         ));
     }
+    if let Some((slow, all)) = view.alike_receivers(&waiting, &faulty) {
+        not_judged.push(format!(
+            "nodes that take arrivals slowly: links into nodes wait at {} of {} routers, so that adapters or programs are like that",
+            count(slow),
+            count(all)
+        ));
+    }
     not_judged.extend(view.elsewhere());
     if is_miscabled {
         not_judged.push("slow links and nodes: cables are not as the fabric has them".into());

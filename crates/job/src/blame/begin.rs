@@ -30,8 +30,14 @@ const PART: f64 = 0.2;
 const SURE: f64 = 0.7;
 /// Estimated share of the capacity up to which a link that nothing counts is not full; the estimate may be half of it.
 const CALM: f64 = 0.4;
+/// Routers whose nodes are slow receivers, beyond which it is a property of all nodes; and their share of those with traffic.
+const FEW_ROUTERS: usize = 4;
+const FEW: f64 = 0.05;
 /// That a link waits which carries less than half of those that wait, if the router is slow.
 const IDLE: f64 = 0.3;
+
+/// Links into the nodes of a router, each with the nodes behind it.
+type Receivers = BTreeMap<RouterId, Vec<(LinkId, Vec<NodeId>)>>;
 
 /// A component at which waiting begins.
 pub(super) struct Origin {
@@ -110,27 +116,15 @@ impl View<'_> {
         waiting: &BTreeSet<LinkId>,
         faulty: &BTreeSet<LinkId>,
     ) -> Vec<Origin> {
-        let mut routers: BTreeSet<RouterId> = BTreeSet::new();
-        let mut nodes: BTreeMap<RouterId, Vec<(LinkId, Vec<NodeId>)>> = BTreeMap::new();
-        for &link in waiting
-            .iter()
-            .filter(|&&l| !self.is_queue(l) && !faulty.contains(&l))
-        {
-            let to = self.fabric.link(link).to;
-            match to {
-                End::Router(r) => {
-                    routers.insert(r);
-                }
-                End::Node(n) => nodes
-                    .entry(self.fabric.node(n).router)
-                    .or_default()
-                    .push((link, vec![n])),
-                End::Hosts(r) => {
-                    let all = self.fabric.nodes_on(r).to_vec();
-                    nodes.entry(r).or_default().push((link, all));
-                }
-            }
-        }
+        let begins = |l: &&LinkId| !self.is_queue(**l) && !faulty.contains(*l);
+        let ends = waiting.iter().filter(begins);
+        let routers: BTreeSet<RouterId> = ends
+            .filter_map(|&l| self.router(self.fabric.link(l).to))
+            .collect();
+        let nodes = match self.alike_receivers(waiting, faulty) {
+            Some(_) => BTreeMap::new(),
+            None => self.receivers(waiting, faulty),
+        };
         let into: BTreeSet<LinkId> = routers.iter().flat_map(|&r| self.ending_at(r)).collect();
         let turns = self
             .jobs
@@ -147,6 +141,39 @@ impl View<'_> {
         };
         origins.extend(routers.into_iter().filter_map(|r| around.origin(r)));
         self.joined(origins)
+    }
+
+    /// Links into nodes that wait, with the nodes behind them, by router.
+    fn receivers(&self, waiting: &BTreeSet<LinkId>, faulty: &BTreeSet<LinkId>) -> Receivers {
+        let mut nodes = Receivers::new();
+        for &link in waiting {
+            let (router, behind) = match self.fabric.link(link).to {
+                _ if self.is_queue(link) || faulty.contains(&link) => continue,
+                End::Router(_) => continue,
+                End::Node(n) => (self.fabric.node(n).router, vec![n]),
+                End::Hosts(r) => (r, self.fabric.nodes_on(r).to_vec()),
+            };
+            nodes.entry(router).or_default().push((link, behind));
+        }
+        nodes
+    }
+
+    /// Routers whose nodes make links wait, if they are so many that it is no fault of single nodes, and all routers with
+    /// traffic for their nodes.
+    pub(super) fn alike_receivers(
+        &self,
+        waiting: &BTreeSet<LinkId>,
+        faulty: &BTreeSet<LinkId>,
+    ) -> Option<(usize, usize)> {
+        let slow = self.receivers(waiting, faulty).len();
+        let loaded = |n: &NodeId| {
+            let eject = self.fabric.node(*n).eject;
+            waiting.contains(&eject) || self.used(eject) >= LOADED
+        };
+        let with_traffic = self.fabric.node_ids().filter(loaded);
+        let all: BTreeSet<RouterId> = with_traffic.map(|n| self.fabric.node(n).router).collect();
+        let few = FEW_ROUTERS as f64;
+        (slow as f64 > few.max(FEW * all.len() as f64)).then_some((slow, all.len()))
     }
 
     /// Several links out of one router that wait without a reason behind them are more likely one slow router than as many

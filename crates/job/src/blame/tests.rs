@@ -534,4 +534,25 @@ fn slow_queues_of_one_router_are_due_to_it() {
     );
 }
 
+/// Adapters that all take less than their links carry are no faults of single nodes.
+#[test]
+fn nodes_that_are_all_alike_are_not_named() {
+    let (fabric, mut state) = quiet("torus:4x4x4:nodes=2");
+    let ejects: Vec<LinkId> = fabric.node_ids().map(|n| fabric.node(n).eject).collect();
+    for l in fabric.link_ids() {
+        state.used_ratio.set(l, Some(0.3));
+    }
+    for (i, &eject) in ejects.iter().step_by(16).enumerate() {
+        assert_eq!(faults(&fabric, &state).len(), if i > 4 { 0 } else { i });
+        state.credit_stall_ratio.set(eject, Some(0.3));
+    }
+    let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
+    assert_eq!(found.causes, []);
+    let told = found
+        .not_judged
+        .iter()
+        .any(|n| n.contains("8 of 64 routers"));
+    assert!(told, "{:?}", found.not_judged);
+}
+
 mod cabling;

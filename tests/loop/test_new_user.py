@@ -205,3 +205,82 @@ def test_no_terminal_type_no_columns_no_input(user: User) -> None:
     assert user.types("map", "--help").stdout
     done = user.types("map", "-", "--fabric", "torus:4x4", "--nodes", "all", code=2)
     assert b"found a device, expected a regular file\nhint: " in done.stderr
+
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+TOPOBW = str(DATA / "probe/topobw.jsonl")
+COUNTERS = str(DATA / "links.jsonl")
+TRACE = str(DATA / "trace-halo")
+PROF = str(DATA / "comm/lammps-lj-64.prof.tar.zst")
+PLACED = str(DATA / "run-ring/placement.csv")
+ON = ["--fabric", "torus:4x4"]
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["map", COUNTERS, *ON, "--nodes", "all"], "the file is counters ("),
+    (["map", TOPOBW, *ON, "--nodes", "all"], "the file is results of a probe ("),
+    (["map", "stencil:2x2:5", "--fabric", COUNTERS, "--nodes", "all"], "the file is counters ("),
+    (["blame", TOPOBW, *ON], "the file is results of a probe ("),
+    (["blame", COUNTERS, "--fabric", TOPOBW], "the file is results of a probe ("),
+    (["blame", "stencil:4x4:5", *ON], "stencil:4x4:5 is a spec of a traffic: "),
+    (["probe", "analyse", "torus:4x4", "--fabric", TOPOBW], "the file is results of a probe ("),
+    (["probe", "analyse", COUNTERS, *ON], "the file is counters ("),
+    (["predict", "torus:4x4", "--fabric", TRACE], "the folder is a trace ("),
+    (["predict", COUNTERS, *ON], "the file is counters ("),
+    (["predict", TRACE, *ON, "--placement", COUNTERS], "the file is counters ("),
+    (["fabric", "show", "stencil:4x4:5"], "stencil:4x4:5 is a spec of a traffic: "),
+    (["fabric", "show", PROF], "the file is traffic (Open MPI monitoring (.prof)): "),
+    (["fabric", "show", TRACE], "the folder is a trace ("),
+    (["fabric", "show", TOPOBW], "the file is results of a probe ("),
+    (["fabric", "show", PLACED], "the file is a placement ("),
+    (["apply", COUNTERS], "the file is counters ("),
+    (["links", PROF, *ON], "the file is traffic ("),
+])  # fmt: skip
+def test_files_in_each_others_place(user: User, words: list[str], said: str) -> None:
+    text = user.types(*words, code=2).stderr.decode()
+    assert f"hint: {said}" in text and "are two arguments swapped?" in text, text
+
+
+@pytest.mark.parametrize(("words", "code", "said"), [
+    (["fabric", "check", "torus:4x4", "--routes", "junk.txt"], 2, "--routes: found junk.txt, expected no forwarding"),
+    (["fabric", "check", str(DATA / "infiniband/opensm-x5-minhop/ibnetdiscover-p.out.zst"), "--routes", "junk.txt"], 2,
+     "hint: forwarding tables come from "),
+    (["map", "stencil:2x2:5", *ON, "--nodes", "al"], 2, "hint: did you mean all, "),
+    (["map", "stencil:2x2:5", *ON, "--nodes", "n0-0:x"], 2, "found x slots of n0-0, expected a whole number"),
+    (["map", "alltoal:16", *ON, "--nodes", "all"], 2, "did you mean collective:alltoall:16?"),
+    (["map", "collective:alltoal:16:8", *ON, "--nodes", "all"], 2, "did you mean collective:alltoall:16:8?"),
+    (["map", "empty", *ON, "--nodes", "all"], 2, "hint: "),
+    (["apply", "junk.txt"], 2, "junk.txt:1: found junk, expected a mapping as `hopbyte map --json` prints it\nhint: "),
+    (["fabric", "show", "loop"], 3, "hint: a symbolic link leads back to itself"),
+    (["map", "stencil:2x2:5", *ON, "--nodes", "all", "--seconds", "99", "--out", "junk.txt/x"], 2,
+     "hint: junk.txt is a file: name another folder"),
+    (["fabric", "draw", "torus:4x4", "--out", "nowhere/x.svg"], 2, "hint: check the path; a folder "),
+    (["replay", "folder"], 2, "hint: `hopbyte collect --store FOLDER` writes one"),
+    (["watch", "localhost:1"], 3, "hint: nothing listens there: check HOST:PORT, or start one with: hopbyte collect"),
+    (["links", "no-such-host.invalid:7667", *ON], 3, "collector no-such-host.invalid:7667: failed to lookup"),
+    (["fabric", "show", "topology.conf"], 2, "hint: each [ needs its ]"),
+    (["oracle", "query", "n77", "n0-1", *ON], 2, "no node 'n77' in torus:4x4\nhint: "),
+    (["oracle", "query", "somewhere", "n0-1", *ON], 2, "hint: nodes are called n0-0, n0-1, n0-2; `hopbyte fabric nodes`"),
+    (["model", "reproduce", "--from", str(DATA.parent / "scenarios"), "D1", "G555"], 2, "no row G555 in "),
+])  # fmt: skip
+def test_a_refusal_says_what_to_do(user: User, words: list[str], code: int, said: str) -> None:
+    (user.folder / "junk.txt").write_text("junk\nmore\n")
+    (user.folder / "empty").write_text("")
+    (user.folder / "loop").symlink_to("loop")
+    (user.folder / "folder").mkdir()
+    (user.folder / "topology.conf").write_text("SwitchName=s0 Nodes=n[1-\n")
+    text = user.types(*words, code=code).stderr.decode()
+    assert said in text and "\nhint: " in text, text
+
+
+def test_rows_in_any_case(user: User) -> None:
+    rows = str(DATA.parent / "scenarios")
+    upper, lower = (user.types("model", "reproduce", "--from", rows, row).stdout for row in ("D1", "d1"))
+    assert upper == lower != b""
+
+
+def test_lists_from_standard_input(user: User) -> None:
+    given = {"input": b"n0-0\nn0-1\n", "stdin": None}
+    done = user.types("map", "stencil:2x1:5", *ON, "--seconds", "0.1", "--nodes", "@-", **given)
+    assert b"2 nodes with 2 slots" in done.stdout
+    assert user.types("fabric", "check", "torus:4x4", "--down", "@-", "--json", **given, code=2).stderr

@@ -64,7 +64,7 @@ impl Stream {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("collector {address}: {e}"));
         // A name may have addresses on which nothing listens, as localhost has ::1.
         let mut tried = Err(io::ErrorKind::NotFound.into());
-        for address in addresses(address)? {
+        for address in addresses(address).map_err(named)? {
             tried = TcpStream::connect_timeout(&address, Duration::from_secs(5));
             if tried.is_ok() {
                 break;
@@ -218,7 +218,10 @@ fn some_logs(folder: &Path) -> io::Result<(VecDeque<PathBuf>, Vec<String>)> {
     let (logs, others) = entries(folder)
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
     if logs.is_empty() {
-        let text = format!("{}: found no logs, expected a store", folder.display());
+        let text = format!(
+            "{}: found no logs, expected a store\nhint: `hopbyte collect --store FOLDER` writes one",
+            folder.display()
+        );
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     Ok((logs.into(), others))

@@ -183,7 +183,16 @@ fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
     };
     let mut words = rest.split(':');
     let name = words.next().unwrap_or("");
-    let kind = Collective::named(name).ok_or_else(|| wrong(name, Collective::names()))?;
+    let kind = Collective::named(name).ok_or_else(|| {
+        let error = wrong(name, Collective::names());
+        match Collective::near(name) {
+            Some(near) => {
+                let meant = rest.replacen(name, &near, 1);
+                error.hint(format!("did you mean collective:{meant}?"))
+            }
+            None => error,
+        }
+    })?;
     let word = words.next().unwrap_or("");
     let most = Stencil::MAX_TASKS as u32;
     let ranks = count(word, most).ok_or_else(|| wrong(word, format!("1 to {most} ranks")))?;

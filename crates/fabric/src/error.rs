@@ -139,14 +139,18 @@ pub enum FabricError {
         name: String,
     },
     /// An unknown name or number.
-    #[error("no {what} '{name}' in this fabric{}", near(.similar))]
+    #[error("no {what} '{name}' in {fabric}{}", near(what, .similar, .examples))]
     Unknown {
         /// "router", "node" or "link".
         what: &'static str,
         /// The requested name.
         name: String,
+        /// Source of the fabric.
+        fabric: String,
         /// Similar names, if any.
         similar: Vec<String>,
+        /// Some of the fabric's names.
+        examples: Vec<String>,
     },
     /// A name that matches several nodes.
     #[error("'{name}' names {count} nodes, among them {}\nhint: give the full node name", .examples.join(", "))]
@@ -183,11 +187,17 @@ impl FabricError {
     }
 }
 
-fn near(similar: &[String]) -> String {
-    if similar.is_empty() {
-        String::new()
-    } else {
-        format!("\nhint: there is {}", similar.join(", "))
+fn near(what: &str, similar: &[String], examples: &[String]) -> String {
+    if !similar.is_empty() {
+        return format!("\nhint: there is {}", similar.join(", "));
+    }
+    let list = match what {
+        "node" => "; `hopbyte fabric nodes` lists them",
+        _ => "",
+    };
+    match examples {
+        [] => format!("\nhint: it has no {what}s"),
+        some => format!("\nhint: {what}s are called {}{list}", some.join(", ")),
     }
 }
 

@@ -209,6 +209,9 @@ pub struct Fabric {
 /// Represents "none" in the packed index arrays.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// Number of names that an error of an unknown one shows.
+const EXAMPLES: usize = 3;
+
 impl Fabric {
     /// Network family.
     pub fn family(&self) -> Family {
@@ -426,12 +429,14 @@ impl Fabric {
         &self,
         what: &'static str,
         name: &str,
-        all: impl Iterator<Item = &'a str>,
+        all: impl Iterator<Item = &'a str> + Clone,
     ) -> FabricError {
         FabricError::Unknown {
             what,
             name: name.chars().take(80).collect(),
-            similar: crate::similar(name, all),
+            fabric: self.source().to_owned(),
+            similar: crate::similar(name, all.clone()),
+            examples: all.take(EXAMPLES).map(str::to_owned).collect(),
         }
     }
 
@@ -469,7 +474,11 @@ impl Fabric {
             .ok_or_else(|| FabricError::Unknown {
                 what: "link",
                 name: name.chars().take(80).collect(),
+                fabric: self.source().to_owned(),
                 similar: Vec::new(),
+                examples: (self.link_ids().take(EXAMPLES))
+                    .map(|l| self.link_name(l))
+                    .collect(),
             })
     }
 

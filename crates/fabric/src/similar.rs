@@ -1,5 +1,6 @@
 //! Names that a misspelt one may stand for.
 
+use crate::collective::Collective;
 use crate::declared::{TRAFFIC_SPECS, is_traffic_spec};
 use crate::presets::PRESETS;
 use crate::spec::{self, FABRIC_SPECS};
@@ -56,6 +57,12 @@ pub fn misspelt(path: &str) -> Option<String> {
         }
     }
     let (head, rest) = path.split_at(path.find(':').unwrap_or(path.len()));
+    // `alltoall:16:1000` without its first word.
+    if let Some(name) = Collective::near(head).filter(|_| !rest.is_empty()) {
+        return Some(format!(
+            "there is no such file; did you mean collective:{name}{rest}? The form is collective:NAME:RANKS:BYTES"
+        ));
+    }
     let is_form = !rest.is_empty();
     let forms = FABRIC_SPECS.iter().chain(&TRAFFIC_SPECS);
     let forms = forms.filter_map(|(form, _)| form.split(':').next());
@@ -102,12 +109,20 @@ mod tests {
             ("tors:4x4", "did you mean torus:4x4? `hopbyte fabric specs`"),
             ("fat-tree:k=4", "fattree:k=4"),
             ("stensil:4x4:5", "stencil:4x4:5?"),
+            ("alltoal:16", "did you mean collective:alltoall:16?"),
             ("stencil:4x4:5", "swapped"),
             ("torus:4x4", "swapped"),
         ] {
             assert!(misspelt(path).unwrap().contains(word), "{path}");
         }
-        for path in ["counters.csv", "runs/tors:4x4", "links.jsonl", "-", ""] {
+        for path in [
+            "counters.csv",
+            "reduce",
+            "runs/tors:4x4",
+            "links.jsonl",
+            "-",
+            "",
+        ] {
             assert_eq!(misspelt(path), None, "{path}");
         }
         assert!(similar("hypercube", known).is_empty());

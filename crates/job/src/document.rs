@@ -3,7 +3,7 @@
 //! `hopbyte map --json`, `--out`, Python's `Mapping.document` and the C library write it; `apply`, `verify` and any
 //! script read it. Fields may be added, never removed or renamed.
 
-use crate::error::Result;
+use crate::error::{JobError, Result};
 use crate::inside::Arranged;
 use crate::machine::MachineSource;
 use crate::mapping::Mapping;
@@ -14,6 +14,7 @@ use hopbyte_fabric::{Allocation, Fabric, FabricError, LinkId, Placement, Slot};
 use hopbyte_map::budget::Migration;
 use hopbyte_map::{Baseline, Bound, Evaluation, Verdict};
 use hopbyte_observe::CounterOptions;
+use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::text::{Limits, Text};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -330,6 +331,14 @@ impl Document {
     /// # Errors
     /// The file cannot be read, is no mapping, is of another schema, or contradicts itself.
     pub fn read(path: &Path) -> Result<Self> {
+        Self::parsed(path).map_err(|error| match error {
+            JobError::Input(e) => of_another_kind(path, Content::Mapping, e.into()).into(),
+            JobError::Observe(e) => of_another_kind(path, Content::Mapping, e).into(),
+            other => other,
+        })
+    }
+
+    fn parsed(path: &Path) -> Result<Self> {
         let text = Text::read(path, Limits::ROWS)?;
         let wrong = |found: String, expected: &str| text.error(found, expected).hint(HINT);
         let document: Self = text

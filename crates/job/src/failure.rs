@@ -7,6 +7,7 @@ use hopbyte_observe::ObserveError;
 use serde::Serialize;
 use std::error::Error;
 use std::fmt;
+use std::io;
 
 /// Exit code of input that is not valid.
 pub const BAD_INPUT: u8 = 2;
@@ -52,10 +53,16 @@ impl Failure {
             expected: input.expected.clone(),
             hint: input.hint.clone(),
         });
+        let mut message = told(error);
+        if !message.contains("\nhint: ")
+            && let Some(advice) = advice(error, &message)
+        {
+            message.push_str(&format!("\nhint: {advice}"));
+        }
         Self {
             exit,
             parts,
-            ..Self::new(class(error), told(error))
+            ..Self::new(class(error), message)
         }
     }
 
@@ -72,6 +79,40 @@ impl Failure {
         }
     }
 }
+
+/// Advice on an error of the system that comes without any.
+fn advice(error: &(dyn Error + 'static), message: &str) -> Option<&'static str> {
+    use io::ErrorKind as K;
+    let refusal = causes(error).find_map(|cause| cause.downcast_ref::<io::Error>())?;
+    if refusal.raw_os_error() == Some(TOO_MANY_LINKS) {
+        return Some("a symbolic link leads back to itself; `ls -l` shows where links lead");
+    }
+    Some(match refusal.kind() {
+        K::NotFound => "check the path; a folder that is written into must exist",
+        K::NotADirectory => "a part of the path is a file, not a folder: name another place",
+        K::PermissionDenied => {
+            "`ls -ld` shows the owner and the rights; name another place, or ask its owner"
+        }
+        K::ReadOnlyFilesystem => "name a place on a file system that can be written",
+        K::StorageFull | K::QuotaExceeded => "free some space, or name a place on another disk",
+        K::AddrInUse => "another program listens there: choose another port",
+        K::ConnectionRefused if message.starts_with("collector ") => {
+            "nothing listens there: check HOST:PORT, or start one with: hopbyte collect"
+        }
+        K::ConnectionRefused => "nothing listens there: check HOST:PORT, and start the program",
+        K::TimedOut | K::HostUnreachable | K::NetworkUnreachable => {
+            "check HOST:PORT, and that no firewall is between"
+        }
+        // The standard library has no kind for a failed lookup.
+        _ if message.contains("failed to lookup address") => {
+            "no host of this name is known here: check its spelling"
+        }
+        _ => return None,
+    })
+}
+
+/// `ELOOP`, whose kind is not stable.
+const TOO_MANY_LINKS: i32 = rustix::io::Errno::LOOP.raw_os_error();
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

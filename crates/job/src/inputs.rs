@@ -5,7 +5,7 @@ use crate::live;
 use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::{Allocation, Fabric, LeftOut, LinkCounts, LinkState, NodeId};
 use hopbyte_observe::counters::Counted;
-use hopbyte_observe::kinds::of_another_kind;
+use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::{CounterOptions, deal, parse_node_list, read_counters};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub fn reading(
         Some(counted) => counted,
         None => {
             let refused = |e| match files {
-                [file] => of_another_kind(file, e),
+                [file] => of_another_kind(file, Content::Counters, e),
                 _ => e,
             };
             read_counters(files, fabric, options).map_err(refused)?

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::shell_word;
 use hopbyte_fabric::{Fabric, Routing, faults};
-use hopbyte_observe::kinds::of_another_kind;
+use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::{MachineFiles, PLAIN, has_open_hosts, read_machine};
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ impl MachineSource {
             rates: self.rates.clone(),
             uplink_ratio: self.uplink_ratio,
         })
-        .map_err(|e| of_another_kind(Path::new(&self.fabric), e))?;
+        .map_err(|e| of_another_kind(Path::new(&self.fabric), Content::Machine, e))?;
         let machine = Machine {
             source: self.clone(),
             fabric: read.fabric,

@@ -5,10 +5,11 @@ use crate::inside::Arranged;
 use crate::predict::{Ask, Prediction, by_rank, predict};
 use crate::question::Question;
 use hopbyte_apply::{Job, Launch, Launcher, Prepared, write_atomic};
-use hopbyte_fabric::Placement;
 use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};
+use hopbyte_fabric::{InputError, Placement};
 use hopbyte_map::budget::{Advice, Migration};
 use hopbyte_map::{Baseline, Certificate, Evaluation, Turn, Verdict, baseline};
+use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of phases in a line.
@@ -209,6 +210,29 @@ pub struct WrittenFiles {
 
 /// Ranks of the largest job whose launcher files and page are written after an interrupt: that takes a tenth of a second.
 pub const FEW_RANKS: usize = 10_000;
+
+/// Refuses a folder that cannot be made or written, before the search whose result it is to take.
+///
+/// # Errors
+/// A part of its path is a file, or this user may not write there.
+pub fn check_folder(folder: &Path) -> Result<()> {
+    let part = |f: &'_ Path| match f.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => f.to_owned(),
+    };
+    let Some(nearest) = folder.ancestors().map(part).find(|f| f.exists()) else {
+        return Ok(());
+    };
+    if !nearest.is_dir() {
+        let expected = "a folder, which is made if it is missing";
+        let error = InputError::new("--out", folder.display().to_string(), expected);
+        let hint = format!("{} is a file: name another folder", nearest.display());
+        return Err(error.hint(hint).into());
+    }
+    let allowed = access(&nearest, Access::WRITE_OK | Access::EXEC_OK);
+    let allowed = allowed.map_err(std::io::Error::from);
+    allowed.with_context(|| format!("--out {}", folder.display()))
+}
 
 /// The file of the mapping itself.
 pub const MAPPING_FILE: &str = "mapping.json";

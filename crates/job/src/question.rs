@@ -16,7 +16,7 @@ use hopbyte_fabric::wire::Loads;
 use hopbyte_fabric::{Allocation, Exchange, Fabric, InputError, LinkState, Placement, Routing};
 pub use hopbyte_map::Goal;
 use hopbyte_map::{Options, Problem, Turn};
-use hopbyte_observe::kinds::of_another_kind;
+use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::oracle::Oracle;
 use hopbyte_observe::{CounterOptions, read_placement, read_traffic_by_host};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
@@ -332,7 +332,8 @@ impl Asked {
         let grid = self.grid.spec();
         let source = grid.as_deref().unwrap_or(&self.traffic);
         let read = read_traffic_by_host(source);
-        let (mut traffic, by_host) = read.map_err(|e| of_another_kind(source.as_ref(), e))?;
+        let (mut traffic, by_host) =
+            read.map_err(|e| of_another_kind(source.as_ref(), Content::Traffic, e))?;
         traffic.in_turn &= !self.overlap;
         let node = match &self.node_topology {
             Some(_) if machine.fabric.inside().is_some() => {
@@ -400,7 +401,10 @@ impl Asked {
             None => None,
         };
         let placed = match &self.current {
-            Some(file) => Some(read_placement(file, fabric, given.as_ref())?),
+            Some(file) => {
+                let placed = read_placement(file, fabric, given.as_ref());
+                Some(placed.map_err(|e| of_another_kind(file, Content::Placement, e))?)
+            }
             None => None,
         };
         match (given, placed) {

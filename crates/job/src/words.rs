@@ -44,11 +44,17 @@ pub fn standard_input(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Inp
             Some((name, value)) => (name.into(), value.as_ref()),
             None => (before.to_string_lossy(), word.as_os_str()),
         };
-        if value == "-" && !WRITTEN.contains(&&*name) {
+        let at = match value.as_encoded_bytes() {
+            b"-" => Some(""),
+            // A list in a file, such as --nodes @FILE.
+            b"@-" => Some("@"),
+            _ => None,
+        };
+        if let Some(at) = at.filter(|_| !WRITTEN.contains(&&*name)) {
             read += 1;
             arguments[i] = match value.len() == word.len() {
-                true => STANDARD_INPUT.into(),
-                false => format!("{name}={STANDARD_INPUT}").into(),
+                true => format!("{at}{STANDARD_INPUT}").into(),
+                false => format!("{name}={at}{STANDARD_INPUT}").into(),
             };
         } else if value == STANDARD_INPUT {
             read += 1;
@@ -84,6 +90,8 @@ mod tests {
             ("links - --fabric f", "links /dev/stdin --fabric f"),
             ("links a --fabric=-", "links a --fabric=/dev/stdin"),
             ("map a --out -", "map a --out -"),
+            ("map a --nodes @-", "map a --nodes @/dev/stdin"),
+            ("map a --down=@-", "map a --down=@/dev/stdin"),
             ("map - --out=-", "map /dev/stdin --out=-"),
             ("run -- cat - -", "run -- cat - -"),
             ("run cat - -", "run cat - -"),

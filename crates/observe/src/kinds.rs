@@ -2,8 +2,8 @@
 
 use crate::ObserveError;
 use crate::known::{Known, names};
-use crate::text::{Limits, Text};
-use hopbyte_fabric::InputError;
+use crate::text::{Limits, Text, lossy};
+use hopbyte_fabric::Class;
 use std::path::Path;
 
 use crate::{counters, fabric, placement, trace, traffic};
@@ -31,33 +31,108 @@ pub fn kinds() -> [Kind; 5] {
     ]
 }
 
-/// The error of reading a file as one kind of input; if the file is of another kind, the hint says so.
-pub fn of_another_kind(path: &Path, error: ObserveError) -> ObserveError {
-    let ObserveError::Input(input) = error else {
-        return error;
-    };
-    let unknown = input.hint.as_ref().is_some_and(|h| h.starts_with(KNOWN));
-    match unknown.then(|| Text::read(path, Limits::ANY)) {
-        Some(Ok(text)) => advised(input, &text).into(),
-        _ => input.into(),
+/// Content of a file, for errors of files in each other's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A mapping, as `map --json` prints it.
+    Mapping,
+    /// Output of `topobw --json`.
+    Results,
+    /// A machine.
+    Machine,
+    /// Counters.
+    Counters,
+    /// A trace.
+    Trace,
+    /// Traffic between ranks.
+    Traffic,
+    /// Nodes of ranks.
+    Placement,
+}
+
+/// Files of a folder or archive that are looked at.
+const LOOKED_AT: usize = 8;
+
+/// Begin of hopbyte's own documents that are looked at.
+const HEAD: usize = 256;
+
+impl Content {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Mapping => "a mapping",
+            Self::Results => "results of a probe",
+            Self::Machine => "a machine",
+            Self::Counters => "counters",
+            Self::Trace => "a trace",
+            Self::Traffic => "traffic",
+            Self::Placement => "a placement",
+        }
+    }
+
+    /// Whether this content is read where `wanted` is.
+    fn serves(self, wanted: Self) -> bool {
+        let also = (self, wanted);
+        self == wanted
+            || also == (Self::Trace, Self::Traffic)
+            || also == (Self::Mapping, Self::Placement)
+    }
+
+    /// The content of a text, with the name of its format. Traffic and placements have forms as loose as lines of numbers,
+    /// for which prose may pass: these are not recognised.
+    fn of(text: &Text) -> Option<(Self, &'static str)> {
+        let bytes = text.bytes();
+        let head = lossy(&bytes[..bytes.len().min(HEAD)]).replace([' ', '\n'], "");
+        let own = |schema: &str| head.contains(&format!("\"schema\":\"{schema}"));
+        if own("hopbyte.map/") {
+            return Some((Self::Mapping, "hopbyte's own JSON"));
+        }
+        if own("hopbyte-topobw") {
+            return Some((Self::Results, "topobw --json"));
+        }
+        let machine = fabric::Format::of(text).ok().map(fabric::Format::known);
+        let trace = trace::Format::of(text).map(|f| f.known);
+        let found = [
+            (Self::Machine, machine),
+            (Self::Counters, counters::format(text).ok()),
+            (Self::Trace, trace),
+            (Self::Traffic, traffic::distinct(text)),
+            (Self::Placement, placement::distinct(text)),
+        ];
+        let known = |(content, known): (Self, Option<Known>)| Some((content, known?.name));
+        found.into_iter().find_map(known)
+    }
+
+    /// The content of a file, or of the first files of a folder or archive.
+    fn at(path: &Path) -> Option<(Self, &'static str)> {
+        if path.is_file() {
+            let text = Text::read(path, Limits::ANY).ok()?;
+            if let Some(found) = Self::of(&text) {
+                return Some(found);
+            }
+        }
+        let files = traffic::files::Files::open(path.to_str()?).ok()?;
+        let texts = files.take(LOOKED_AT).filter_map(Result::ok);
+        texts.filter_map(|text| Self::of(&text)).next()
     }
 }
 
-/// Begin of the hint of a file in no known format.
-const KNOWN: &str = "known formats";
-
-// Traffic and placements have forms as loose as lines of numbers, so that prose may pass for them.
-fn advised(error: InputError, text: &Text) -> InputError {
-    let machine = || Some(fabric::Format::of(text).ok()?.known());
-    let known = machine()
-        .map(|k| ("a machine", k))
-        .or_else(|| Some(("counters", counters::format(text).ok()?)));
-    match known {
-        Some((kind, format)) => error.hint(format!(
-            "the file is {kind} ({}): are two arguments swapped?",
-            format.name
-        )),
-        None => error,
+/// The error of reading a file as one kind of input; if the file is of another kind, the hint says so.
+pub fn of_another_kind(path: &Path, wanted: Content, error: ObserveError) -> ObserveError {
+    let ObserveError::Input(input) = error else {
+        return error;
+    };
+    let is_about = input.file.starts_with(&*path.display().to_string());
+    if !is_about || !matches!(input.class, Class::Content | Class::NotAFile) {
+        return input.into();
+    }
+    match Content::at(path) {
+        Some((found, format)) if !found.serves(wanted) => {
+            let kind = if path.is_dir() { "folder" } else { "file" };
+            let what = found.words();
+            let hint = format!("the {kind} is {what} ({format}): are two arguments swapped?");
+            input.hint(hint).into()
+        }
+        _ => input.into(),
     }
 }
 

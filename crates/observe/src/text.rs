@@ -157,8 +157,18 @@ impl Text {
         &'a self,
         expected: impl Into<String>,
     ) -> Result<T, InputError> {
-        serde_json::from_slice(&self.bytes)
-            .map_err(|e| self.error(e.to_string(), expected).at(e.line() as u64))
+        serde_json::from_slice(&self.bytes).map_err(|e| {
+            let line = self.lines().find(|l| !l.trimmed().is_empty());
+            let error = match line {
+                None => self.error("", expected),
+                // Not even its begin is JSON.
+                Some(line) if !line.trimmed().starts_with(b"{") && e.is_syntax() => {
+                    self.error(line.text(), expected)
+                }
+                Some(_) => self.error(e.to_string(), expected),
+            };
+            error.at(e.line().max(1) as u64)
+        })
     }
 
     /// An error about the whole file.

@@ -147,6 +147,12 @@ impl Collective {
             .map_or("collective", |c| c.0)
     }
 
+    /// The name that a misspelt one may stand for.
+    pub fn near(name: &str) -> Option<String> {
+        let near = crate::similar(name, COLLECTIVES.map(|c| c.0));
+        near.into_iter().next()
+    }
+
     /// All names, for messages.
     pub fn names() -> String {
         COLLECTIVES.map(|c| c.0).join(", ")

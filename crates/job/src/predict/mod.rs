@@ -18,6 +18,7 @@ use hopbyte_fabric::trace::folded::Folded;
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_model::network::Network;
 use hopbyte_model::parameters::{OperatingPoint, Parameters};
+use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::read_folded;
 use hopbyte_observe::trace::recorded;
 use learnt::Kept;
@@ -144,7 +145,8 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     {
         refuse!("--operations-per-second: found {speed}, expected a number above 0");
     }
-    let folded = read_folded(ask.trace)?;
+    let folded = read_folded(ask.trace);
+    let folded = folded.map_err(|e| of_another_kind(ask.trace.as_ref(), Content::Trace, e))?;
     let (named, parameters) = parameters(ask.network, &ask.machine.fabric, &ask.machine.routing)?;
     let machine = ask.machine;
     let fabric = &machine.fabric;

@@ -6,6 +6,7 @@ use crate::inputs;
 use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement};
 use hopbyte_model::PlacementRule;
 use hopbyte_model::place::place;
+use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::read_placement;
 use std::path::Path;
 
@@ -86,7 +87,8 @@ fn read(
     fabric: &Fabric,
     given: Option<&Allocation>,
 ) -> Result<(Allocation, Vec<NodeId>)> {
-    let placed = read_placement(path, fabric, given)?;
+    let placed = read_placement(path, fabric, given);
+    let placed = placed.map_err(|e| of_another_kind(path, Content::Placement, e))?;
     Ok((placed.allocation, by_rank(&placed.placement)))
 }
 

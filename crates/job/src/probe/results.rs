@@ -5,6 +5,7 @@ use crate::error::{Context, JobError, Result};
 use crate::machine::Machine;
 use crate::statistics::upper_quartile;
 use hopbyte_fabric::{Fabric, InputError, NodeId, Routing};
+use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -34,7 +35,10 @@ pub fn read(files: &[PathBuf], machine: &Machine) -> Result<Vec<Path>> {
         Ok((file.display().to_string(), lossy(text.bytes()).into_owned()))
     });
     let texts = texts.collect::<Result<Vec<_>>>()?;
-    parse(&texts, &machine.fabric, &machine.routing)
+    parse(&texts, &machine.fabric, &machine.routing).map_err(|error| match (error, files) {
+        (JobError::Input(e), [file]) => of_another_kind(file, Content::Results, e.into()).into(),
+        (other, _) => other,
+    })
 }
 
 /// The same from texts with their names.

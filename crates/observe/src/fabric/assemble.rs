@@ -139,13 +139,10 @@ pub fn finish(
         routing = other.unwrap_or(routing);
     }
     if let Some(table) = first {
-        return Err(InputError::new(
-            table?.0.file(),
-            "forwarding tables",
-            "none for this machine",
-        )
-        .hint("InfiniBand fabrics take forwarding tables, Gemini machines rtr --phys-routes")
-        .into());
+        let expected = "no forwarding tables: this machine routes by its own rule";
+        let error = InputError::new("--routes", table?.0.file(), expected);
+        let hint = "leave --routes out; InfiniBand fabrics take forwarding tables, Gemini machines rtr --phys-routes";
+        return Err(error.hint(hint).into());
     }
     Ok(Machine {
         fabric,

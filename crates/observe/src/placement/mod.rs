@@ -210,6 +210,17 @@ pub fn format(text: &Text) -> Result<Known, InputError> {
     Ok(Format::of(text)?.known)
 }
 
+/// Formats that lines of any content may pass for.
+const LOOSE: [&str; 4] = ["json", "mpich-rank-order", "netloc resources", "hostfile"];
+
+/// The format of a text that states it.
+pub(crate) fn distinct(text: &Text) -> Option<Known> {
+    let known = format(text).ok()?;
+    let first = content_lines(text).next()?;
+    let is_list = known.name != "csv" || first.trimmed().starts_with(b"rank,node");
+    (is_list && !LOOSE.contains(&known.name)).then_some(known)
+}
+
 impl Format {
     fn of(text: &Text) -> Result<&'static Self, InputError> {
         // A table of nccl-tests may end with its header, which is in comments.

@@ -2,7 +2,7 @@
 
 use crate::ObserveError;
 use crate::text::{Limits, Text, lossy};
-use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId};
+use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId, similar};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -178,6 +178,12 @@ fn add(
             }
             _ => (item, None),
         };
+        if let (None, Some((name, slots))) = (slots, item.rsplit_once(':'))
+            && fabric.known(name).is_some()
+        {
+            let slots = format!("{slots} slots of {name}");
+            return Err(place.wrong(&slots, "a whole number above zero").into());
+        }
         let names = Some(names)
             .filter(|n| n.matches('[').count() <= MAX_RANGES)
             .and_then(expand)
@@ -188,7 +194,11 @@ fn add(
         }
         for name in names.names() {
             let found = fabric.find(&name).map_err(|e| {
-                super::places::no_node(place.wrong(&name, "a node of the fabric"), &e)
+                let error = super::places::no_node(place.wrong(&name, "a node of the fabric"), &e);
+                match !similar(&name, ["all"]).is_empty() && name.len() < 5 {
+                    true => error.hint("did you mean all, the nodes of the whole machine?"),
+                    false => error,
+                }
             })?;
             nodes.extend(fabric.dealt(&found, slots).map_err(|expected| {
                 place

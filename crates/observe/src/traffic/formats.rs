@@ -240,6 +240,20 @@ pub fn format(text: &Text) -> Result<Known, InputError> {
     }
 }
 
+/// The format of a text that states it: by a name in its first lines, or the header of a list.
+pub(crate) fn distinct(text: &Text) -> Option<Known> {
+    let is_list = || {
+        let first = content_lines(text).next()?;
+        let begins = first
+            .trimmed()
+            .to_ascii_lowercase()
+            .starts_with(b"src,dst,");
+        begins.then(|| Format::of(text).ok()).flatten()
+    };
+    let named = Format::named(text).filter(|f| !matches!(f.recognise, Recognise::Binary));
+    Some(named.or_else(is_list)?.known)
+}
+
 /// Error for binary content that is not traffic.
 fn binary(text: &Text) -> ObserveError {
     text.error("binary data (a zero byte)", "traffic")

@@ -28,7 +28,7 @@ use crate::text::Text;
 use crate::trace;
 use files::Files;
 use formats::Format;
-pub(crate) use formats::readable;
+pub(crate) use formats::{distinct, readable};
 pub use formats::{format, known_formats};
 use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::{Traffic, declared};

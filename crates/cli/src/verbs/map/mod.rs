@@ -8,8 +8,7 @@ use crate::interrupt;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
 use hopbyte_apply::{Launcher, Prepared};
-use hopbyte_fabric::InputError;
-use hopbyte_job::mapping::{FEW_RANKS, MAPPING_FILE, Saved, WrittenFiles};
+use hopbyte_job::mapping::{FEW_RANKS, MAPPING_FILE, Saved, WrittenFiles, check_folder};
 use hopbyte_job::spread::{Searched, Spread, Tried, best_of};
 use hopbyte_job::{Document, Effort, Mapping, Question, search, write_picture};
 use hopbyte_map::budget::Stakes;
@@ -164,10 +163,7 @@ pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
     let mut question = args.question.asked().read()?;
     question.keep_hosts |= args.emit.is_some_and(Launcher::whole_hosts);
     say_notes(&question, out);
-    if let Some(file) = args.out.as_deref().filter(|path| path.is_file()) {
-        let expected = "a folder, which is made if it is missing";
-        return Err(InputError::new("--out", file.display().to_string(), expected).into());
-    }
+    args.out.as_deref().map(check_folder).transpose()?;
     let Some(mapping) = find(args, &question, out)? else {
         return Ok(Answer::Yes);
     };

@@ -3,6 +3,7 @@
 use crate::output::{Answer, Output, Table};
 use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
+use hopbyte_fabric::similar;
 use hopbyte_job::reproduce::{TOOLS, row_files, rows};
 use hopbyte_model::reproduce::{Basis, Drawn, Kind, Row, Summary, VERDICT_SCHEMA, Verdict};
 use hopbyte_observe::text::{Limits, Text, lossy};
@@ -27,31 +28,25 @@ pub struct ReproduceArgs {
 
 /// Reproduces the rows: yes if all exact checks hold.
 pub fn run(args: &ReproduceArgs, out: &mut Output) -> Result<Answer> {
-    let mut verdicts = Vec::new();
     let from = rows(args.from.as_deref());
-    for file in row_files(&from)? {
-        let text = Text::read(&file, Limits::TEXT)?;
-        let row = Row::parse(&file.display().to_string(), &lossy(text.bytes()))?;
-        if args.wants(&row) {
-            let found = row
-                .reproduce(&TOOLS)
-                .with_context(|| format!("row {}", row.id))?;
-            verdicts.extend(found.into_iter().filter(|v| args.wants_claim(v)));
-            if let Some(folder) = &args.figures
-                && let Some(figure) = row
-                    .figure(&TOOLS)
-                    .with_context(|| format!("row {}", row.id))?
-            {
-                draw(folder, &row, &figure, out)?;
-            }
+    let read = |file: &PathBuf| -> Result<Row> {
+        let text = Text::read(file, Limits::TEXT)?;
+        let text = lossy(text.bytes());
+        Ok(Row::parse(&file.display().to_string(), &text)?)
+    };
+    let all: Result<Vec<Row>> = row_files(&from)?.iter().map(read).collect();
+    let all = all?;
+    args.check(&all, &from)?;
+    let mut verdicts = Vec::new();
+    for row in all.iter().filter(|row| args.wants(row)) {
+        let step = || format!("row {}", row.id);
+        let found = row.reproduce(&TOOLS).with_context(step)?;
+        verdicts.extend(found.into_iter().filter(|v| args.wants_claim(v)));
+        if let Some(folder) = &args.figures
+            && let Some(figure) = row.figure(&TOOLS).with_context(step)?
+        {
+            draw(folder, row, &figure, out)?;
         }
-    }
-    if verdicts.is_empty() {
-        anyhow::bail!(
-            "no row {} in {}\nhint: `hopbyte model reproduce` alone runs all",
-            args.ids.join(", "),
-            from.display()
-        );
     }
     if out.json {
         for verdict in &verdicts {
@@ -97,15 +92,37 @@ fn draw(folder: &Path, row: &Row, figure: &Drawn, out: &mut Output) -> Result<()
 }
 
 impl ReproduceArgs {
+    /// Refuses ids of no row and no claim.
+    fn check(&self, rows: &[Row], from: &Path) -> Result<()> {
+        let claims = rows.iter().flat_map(|r| &r.check);
+        let claims = claims.filter_map(|c| c.id.as_deref());
+        let known: Vec<&str> = rows.iter().map(|r| &*r.id).chain(claims).collect();
+        let has = |id: &String| known.iter().any(|k| k.eq_ignore_ascii_case(id));
+        let Some(id) = self.ids.iter().find(|id| !has(id)) else {
+            return Ok(());
+        };
+        let hint = match &similar(id, known)[..] {
+            [] => "`hopbyte model reproduce` alone runs all".to_owned(),
+            near => format!("there is {}", near.join(", ")),
+        };
+        anyhow::bail!("no row {id} in {}\nhint: {hint}", from.display())
+    }
+
     fn wants(&self, row: &Row) -> bool {
-        let claim = |id: &String| row.check.iter().any(|c| c.id.as_ref() == Some(id));
-        self.ids.is_empty() || self.ids.iter().any(|id| *id == row.id || claim(id))
+        let claim = |id| row.check.iter().any(|c| is(id, c.id.as_deref()));
+        let is_own = |id| is(id, Some(&row.id)) || claim(id);
+        self.ids.is_empty() || self.ids.iter().any(is_own)
     }
 
     fn wants_claim(&self, verdict: &Verdict) -> bool {
-        let asked = |id: &String| *id == verdict.row || *id == verdict.id;
+        let asked = |id| is(id, Some(&verdict.row)) || is(id, Some(&verdict.id));
         self.ids.is_empty() || self.ids.iter().any(asked)
     }
+}
+
+/// Whether an id is the given one, in any case.
+fn is(id: &String, name: Option<&str>) -> bool {
+    name.is_some_and(|name| name.eq_ignore_ascii_case(id))
 }
 
 fn write(verdicts: &[Verdict], out: &mut Output) -> Result<()> {

@@ -32,6 +32,9 @@ use hopbyte_fabric::routing::{ForwardingTables, position};
 use hopbyte_fabric::{Fabric, InputError, NodeId, RouterId};
 use std::collections::BTreeSet;
 
+/// Advice for a file that is none.
+const TABLES: &str = "forwarding tables come from ibroute, dump_fts or OpenSM's dumps";
+
 /// Whether a line begins a table of this format.
 pub fn recognise(line: Line<'_>) -> bool {
     line.trimmed().starts_with(b"Unicast lids [") || line.bytes.starts_with(FDBS)
@@ -233,7 +236,10 @@ impl<'a> TableReader<'a> {
                     section = Some(self.heading(text, line)?);
                 }
                 Some(b'L' | b'P') if is_column_heading(trimmed) => {}
-                _ => return Err(text.error_at(line, "an entry such as 0x0001 036")),
+                _ => {
+                    let error = text.error_at(line, "an entry such as 0x0001 036");
+                    return Err(error.hint(TABLES));
+                }
             }
         }
         self.close_cut(section);

@@ -101,7 +101,10 @@ impl Reader<'_> {
             let (key, value) = setting(word).ok_or_else(|| wrong("KEY=VALUE"))?;
             let mut list = || {
                 let names = self.names.of(&lossy(value));
-                names.ok_or_else(|| wrong("names such as node[01-16,20],other"))
+                names.ok_or_else(|| {
+                    wrong("names such as node[01-16,20],other")
+                        .hint("each [ needs its ], and ranges run upwards")
+                })
             };
             if let Some(kind) = NAMES.iter().position(|n| is_key(key, n)) {
                 let value = crate::fabric::names::name(value);

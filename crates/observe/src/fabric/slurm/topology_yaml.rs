@@ -122,7 +122,10 @@ impl Reader<'_> {
     fn names(&self, yaml: &Yaml, key: &str) -> Result<Vec<String>, InputError> {
         let value = self.field(yaml, key)?;
         let names = value.text().and_then(|t| self.names.borrow_mut().of(t));
-        names.ok_or_else(|| self.wrong(value, "names such as node[01-16,20],other"))
+        names.ok_or_else(|| {
+            self.wrong(value, "names such as node[01-16,20],other")
+                .hint("each [ needs its ], and ranges run upwards")
+        })
     }
 
     /// The list of names of a key, which may be left out: nodes may join later.

@@ -98,7 +98,8 @@ def test_every_origin_of_a_setting(user: User) -> None:
     user.sets("fabric = 'torus:8x8'\n")
     found = origins()
     assert found["fabric"] == ("torus:8x8", str(user.folder / "hopbyte.toml"))
-    assert "names" not in found and found["state"][0] == "s"
+    # A path of a file is one beside it, also before the folder exists.
+    assert "names" not in found and found["state"][0] == str(settings / "s")
     user.environment["HOPBYTE_FABRIC"] = "mesh:2x2"
     assert origins()["fabric"] == ("mesh:2x2", "HOPBYTE_FABRIC")
 
@@ -205,6 +206,121 @@ def test_no_terminal_type_no_columns_no_input(user: User) -> None:
     assert user.types("map", "--help").stdout
     done = user.types("map", "-", "--fabric", "torus:4x4", "--nodes", "all", code=2)
     assert b"found a device, expected a regular file\nhint: " in done.stderr
+
+
+LAUNCH = ["run", "--", "./mpirun", "-n", "4", "--host", "a:2,b:2", "true"]
+
+
+@pytest.fixture
+def launcher(user: User) -> User:
+    (user.folder / "mpirun").write_text("#!/bin/sh\nexit 7\n")
+    (user.folder / "mpirun").chmod(0o755)
+    return user
+
+
+def test_a_misspelt_variable_is_told_by_every_verb_that_reads_settings(launcher: User) -> None:
+    user = launcher
+    remark = "HOPBYTE_FABRIK is not read; there is HOPBYTE_FABRIC"
+    user.environment |= {"HOPBYTE_FABRIK": "torus:4x4", "HOPBYTE_SHMEM_NETWORK_LATENCY": "1", "HOPBYTE_TOKEN_FILE": "t"}
+    for words in (["fabric", "show"], ["links", "x"], ["map", "stencil:2x2:5", "--nodes", "all"], ["probe", "plan"]):
+        said = user.types(*words, code=2).stderr.decode()
+        assert said.startswith(f"hopbyte: {remark}\n") and said.count("is not read") == 1, said
+    said = user.types(*LAUNCH, code=7).stderr.decode()
+    assert said.startswith("hopbyte: command unchanged: ") and said.endswith(f"; {remark}\n"), said
+    assert said.count("\n") == 1
+    user.sets("fabric = 'torus:4x4'\nstate = 's'\n")
+    assert user.types("fabric", "show").stderr.decode().count(remark) == 1
+    # A command line that needs no setting reads none.
+    assert user.types("fabric", "show", "torus:4x4").stderr == b""
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
+def test_settings_that_are_no_file_are_refused(launcher: User, kind: str) -> None:
+    user = launcher
+    path = user.folder / "hopbyte.toml"
+    {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path), "link": lambda: path.symlink_to("nowhere")}[kind]()
+    said = user.types("config", code=2).stderr.decode()
+    assert str(path) in said and "\nhint: " in said
+    assert f"command unchanged: {path}: " in user.types(*LAUNCH, code=7).stderr.decode()
+
+
+def test_a_store_that_is_a_file(launcher: User) -> None:
+    user = launcher
+    (user.folder / "s").write_text("")
+    user.sets("fabric = 'torus:4x4'\nstate = 's'\n")
+    said = user.types(*LAUNCH, code=7).stderr.decode()
+    assert "expected a folder as state; name a folder" in said and "hopbyte.toml" in said and said.count("\n") == 1
+
+
+def test_a_misspelt_launcher_keeps_its_error(user: User) -> None:
+    done = user.types("run", "--", "mpirn", "-n", "2", "true", code=127)
+    assert b"mpirn: No such file or directory (os error 2); did you mean mpirun?\n" in done.stderr
+
+
+@pytest.mark.parametrize(("settings", "said"), [
+    ("launcher = 'openmpi-rankfil'\n", "hint: there is openmpi-rankfile"),
+    ("collector = 'head'\n", ":1: found collector = head, expected HOST:PORT"),
+])  # fmt: skip
+def test_a_setting_without_effect_is_refused(user: User, settings: str, said: str) -> None:
+    user.sets(settings)
+    assert said in user.types("config", code=2).stderr.decode()
+
+
+def test_the_configured_launcher_is_written(user: User) -> None:
+    (user.folder / "my traffic.csv").write_text("src,dst,bytes\n0,1,10\n2,3,10\n")
+    user.types(*MAP, "--out", "out")
+    # A configured machine replaces neither that of the mapping, nor are its parts options of apply.
+    user.sets("launcher = 'openmpi-rankfile'\nfabric = 'torus:2x2'\nroutes = ['r']\n")
+    done = user.types("apply", "out/mapping.json")
+    assert done.stdout.startswith(b"rank 0=n0-0 slot=0\n")
+    assert done.stderr.startswith(b"hopbyte: launcher openmpi-rankfile of ")
+    assert user.types("apply", "out/mapping.json", "--emit", "csv").stdout.startswith(b"rank,node")
+    assert b'"launcher":"slurm-hostfile"' in user.types("apply", "out/mapping.json", "--json").stdout
+    assert b"out/ranks" in user.types("apply", "out/mapping.json", "--to", "out/ranks").stderr
+
+
+def test_the_configured_collector_is_the_default_source(user: User) -> None:
+    """Nothing listens there, which the refusals name."""
+    user.sets("fabric = 'torus:4x4'\ncollector = 'localhost:1'\ntoken = 'secret'\n")
+    (user.folder / "secret").write_text("0123456789abcdef\n")
+    (user.folder / "secret").chmod(0o644)
+    words = [["links"], ["blame"], ["watch"], ["map", "stencil:2x2:5", "--nodes", "all"], ["replay", "localhost:1"]]
+    for line in words:
+        said = user.types(*line, code=2).stderr.decode()
+        assert "secret: found mode 0644" in said, said
+    (user.folder / "secret").chmod(0o600)
+    for line in words:
+        said = user.types(*line, code=3).stderr.decode()
+        assert "collector localhost:1: Connection refused" in said, said
+    # Another machine has another load, and another source is read in its place.
+    user.types("map", "stencil:2x2:5", "--nodes", "all", "--fabric", "torus:2x2", "--seconds", "0.1")
+    assert b"other:1" in user.types("links", "other:1", code=3).stderr
+    user.sets("fabric = 'torus:4x4'\noracle = 'localhost:1'\ncollector = 'other:1'\n")
+    said = user.types("map", "stencil:2x2:5", "--nodes", "all", code=3).stderr.decode()
+    assert "oracle http://localhost:1: Connection refused" in said
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["map", "stencil:2x2:5", "--seconds", "-1"], "--seconds: found -1, expected a value that is not negative"),
+    (["map", "stencil:2x2:5", "--trials", "-12"], "--trials: found -12, expected"),
+    (["agent", "--keep", "-3"], "--keep: found -3, expected"),
+    (["agent", "--to", "nowhere"], "--to: found nowhere, expected HOST:PORT"),
+    (["agent", "--to", "udp://head:port"], "--to: found head:port, expected HOST:PORT"),
+    (["oracle", "query", "n0-0", "n0-1", "--fabric", "torus:4x4", "--counters", "x"], "metric hops needs no counters"),
+])  # fmt: skip
+def test_values_of_options(user: User, words: list[str], said: str) -> None:
+    text = user.types(*words, code=2).stderr.decode()
+    assert said in text and "-- -" not in text, text
+
+
+@pytest.mark.parametrize(("address", "code", "said"), [
+    ("localhost", 2, "hint: an address is http://HOST:PORT, HOST:PORT or the path of a socket"),
+    ("http://localhost", 3, "hint: no port in the address: http://HOST:PORT"),
+    ("localhost:1", 3, "oracle http://localhost:1: Connection refused"),
+])  # fmt: skip
+def test_addresses_of_an_oracle(user: User, address: str, code: int, said: str) -> None:
+    line = ["map", "stencil:2x2:5", "--fabric", "torus:2x2", "--nodes", "all", "--oracle", address]
+    assert said in user.types(*line, code=code).stderr.decode()
 
 
 DATA = Path(__file__).resolve().parents[2] / "data"

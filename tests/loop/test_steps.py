@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -92,6 +93,27 @@ class Site:
     def files(self) -> list[str]:
         return sorted(path.name for path in (self.folder / "state").glob("*/*"))
 
+    def settled(self) -> list[str]:
+        """The files beside those of the last run, which the next one settles."""
+        files = self.files()
+        last = {name.split(".")[0] for name in files if name.startswith("run-")}
+        assert len(last) == 1, files
+        return [name for name in files if not name.startswith("run-")]
+
+    def dry(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """A dry run, which changes no file and leaves none."""
+        temporary = Path(tempfile.gettempdir())
+        before = self.state()
+        done = self.run("--dry-run", *options)
+        assert self.state() == before
+        assert not list(temporary.glob(f"hopbyte-*-{os.getpid()}"))
+        return done
+
+    def state(self) -> dict[str, tuple[bytes, int]]:
+        """Content and time of every file of the store, and of its folders."""
+        paths = sorted((self.folder / "state").rglob("*"))
+        return {str(p): (b"" if p.is_dir() else p.read_bytes(), p.stat().st_mtime_ns) for p in paths}
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
@@ -107,8 +129,49 @@ def test_recorded_placed_verified(site: Site) -> None:
     assert "the last run was placed as requested" in site.clean()
     assert "order of 8 ranks is changed" in site.clean()
     assert site.launches() == [" recorded", "placed recorded", "placed", "placed"]
-    site.run("--dry-run")
-    assert site.files() == SETTLED
+    assert site.settled() == SETTLED
+
+
+def test_a_dry_run_changes_nothing_and_says_what_the_run_will_do(site: Site) -> None:
+    shown = site.dry()
+    assert "recording" in shown.stderr and not site.files()
+    state = str(site.folder / "state") + "/"
+    assert f"HOPBYTE_RECORD_DIR={state}" in shown.stdout
+    for verified in (False, True):
+        site.clean()
+        shown = site.dry()
+        # The record of the last run, which is not settled, is already used.
+        assert "order of 8 ranks is changed" in shown.stderr, shown
+        assert ("the last run was placed as requested" in shown.stderr) == verified
+        assert f"HOPBYTE_REORDER_MAP={state}" in shown.stdout
+        assert ("HOPBYTE_RECORD_DIR" in shown.stdout) != verified
+    launches = len(site.launches())
+    site.dry("--json")
+    assert len(site.launches()) == launches
+    assert site.settled() == SETTLED or "decision" not in site.files()
+
+
+def test_a_dry_run_beside_a_run_in_progress(site: Site) -> None:
+    site.clean()
+    (site.folder / "app").write_text("#!/bin/sh\ntouch started\nexec sleep 30\n")
+    line = [str(hopbyte_binary()), "run", "--", *site.command()]
+    environment = {**os.environ, "FAR": "1", "HOME": str(site.folder)}
+    with subprocess.Popen(line, cwd=site.folder, env=environment, stderr=subprocess.DEVNULL) as running:
+        while not (site.folder / "started").exists():
+            time.sleep(0.02)
+        site.dry()
+        running.kill()
+
+
+def test_hosts_that_are_no_nodes_are_told_when_the_first_run_records(site: Site) -> None:
+    command = site.command()
+    command[2] = "here:4,there:4"
+    line = [str(hopbyte_binary()), "run", "--", *command]
+    done = subprocess.run(line, cwd=site.folder, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == CODE
+    said = "recording the traffic of this command; its next run cannot be placed: "
+    assert said in done.stderr and "found here, expected a node of the fabric" in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def kills(site: Site, signal: str) -> Iterator[str]:
@@ -163,8 +226,7 @@ def test_killed_before_every_change(site: Site, earlier: int, signal: str) -> No
         for path in (site.folder / "state").glob("*/*.new"):
             os.utime(path, (old, old))
         site.clean()
-        site.run("--dry-run")
-        assert site.files() == SETTLED, number
+        assert site.settled() == SETTLED, number
     # The lock and the end of the command's own process are always among them.
     assert {"flock 1", "execve 2"} <= set(tried), tried
 
@@ -189,8 +251,8 @@ def test_a_search_that_the_deadline_cut_decides_nothing(site: Site) -> None:
     site.clean()
     for decision in (site.folder / "state").glob("*/decision"):
         decision.unlink()
-    site.run("--dry-run", "--deadline", "0.1")
-    assert "decision" not in site.files()
+    said = site.run("--deadline", "0.1").stderr
+    assert "decision" not in site.files(), said
     assert "order of 8 ranks is changed" in site.clean()
 
 

@@ -9,12 +9,12 @@ use hopbyte_collect::tls::Identity;
 use hopbyte_fabric::Fabric;
 use hopbyte_job::attribution::{Attribution, Recorded};
 use hopbyte_job::inputs::{self, LinkReading};
-use hopbyte_job::{JobList, Machine, MachineSource};
+use hopbyte_job::{JobList, Live, Machine, MachineSource};
 use hopbyte_observe::sources::{Places, Wide, host_name};
 use hopbyte_observe::{CounterOptions, Jobs, kinds};
 use hopbyte_oracle::{Aggregate, Metric};
 use hopbyte_serve::jobs::Attributor;
-use hopbyte_serve::source::{Access, Range, Source};
+use hopbyte_serve::source::{Access, Range, Source, live};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -223,7 +223,7 @@ pub struct SourceArgs {
 /// Access to a collector.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CollectorArgs {
-    /// File with the collector's secret, or with one of its read tokens
+    /// File with the secret of the collector or oracle, or with one of its read tokens
     #[arg(long, value_name = "FILE", help_heading = "Collector")]
     token: Option<PathBuf>,
     /// File of CA certificates (PEM) for the collector: use TLS
@@ -232,6 +232,11 @@ pub struct CollectorArgs {
 }
 
 impl CollectorArgs {
+    /// The source of a load, if it runs: an oracle, or a background that is a collector or its store.
+    pub fn live(&self, oracle: Option<&str>, background: &[PathBuf]) -> Option<Live> {
+        live(oracle, background, self.token.clone(), self.tls_ca.clone())
+    }
+
     /// Reads the files.
     pub fn access(&self) -> Result<Access> {
         Ok(Access::read(self.token.as_deref(), self.tls_ca.as_deref())?)

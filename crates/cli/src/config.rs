@@ -1,14 +1,15 @@
-//! Options from files: the configured machine, and those of verbs that a service manager starts.
+//! Options from files: the settings, and those of verbs that a service manager starts.
 //!
-//! The configured machine is inserted as `--fabric` or first argument, with `--routes`, …, unless the command line names
-//! one. `--config FILE` is replaced by the options in FILE, lines of TOML `name = value`; options on the command line
+//! Settings are inserted as the arguments that the command line lacks. `--config FILE` is replaced by the options in FILE, lines of TOML `name = value`; options on the command line
 //! override them.
 
 use crate::command::Cli;
 use anyhow::Result;
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
-use hopbyte_job::settings::{Settings, option_words};
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use hopbyte_job::settings::line::{Verb, complete};
+use hopbyte_job::settings::option_words;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -29,49 +30,51 @@ pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     Ok(all)
 }
 
-/// The command line with the options of the configured machine, and a remark on it.
-pub fn with_machine(mut arguments: Vec<OsString>) -> Result<(Vec<OsString>, Option<String>)> {
-    let Some((place, is_option)) = place_of_machine(&arguments) else {
-        return Ok((arguments, None));
-    };
-    let is_named = match is_option {
-        true => arguments.iter().any(|word| {
-            let word = word.to_string_lossy();
-            word == "--fabric" || word.starts_with("--fabric=")
-        }),
-        false => !Cli::try_parse_from(&arguments)
-            .is_err_and(|error| error.kind() == ErrorKind::MissingRequiredArgument),
-    };
-    if is_named {
-        return Ok((arguments, None));
-    }
-    let settings = Settings::load()?;
-    let Some((fabric, parts, remark)) = settings.machine_options() else {
-        return Ok((arguments, None));
-    };
-    let mut first = OsString::from(if is_option { "--fabric=" } else { "" });
-    first.push(fabric);
-    arguments.splice(place..place, std::iter::once(first).chain(parts));
-    Ok((arguments, Some(remark)))
-}
-
-/// The position behind a verb that takes a machine, other than `run`, which reads the settings itself, and whether it takes
-/// it as the option `--fabric`.
-fn place_of_machine(arguments: &[OsString]) -> Option<(usize, bool)> {
+/// The command line with the settings that its verb lacks, and remarks on them.
+pub fn with_settings(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>)> {
     let all = Cli::command();
-    let mut command = &all;
+    let (mut command, mut at) = (&all, 1);
     for (i, word) in arguments.iter().enumerate().skip(1) {
-        if let Some(next) = word.to_str().and_then(|w| command.find_subcommand(w)) {
-            command = next;
-            let machine = command.get_arguments().find(|a| a.get_id() == "fabric");
-            if let Some(machine) = machine.filter(|_| command.get_name() != "run") {
-                return Some((i + 1, machine.get_long().is_some()));
-            }
-        } else if !word.to_string_lossy().starts_with('-') {
-            return None;
+        match word.to_str().and_then(|w| command.find_subcommand(w)) {
+            Some(next) => (command, at) = (next, i + 1),
+            None if word.to_string_lossy().starts_with('-') => {}
+            None => break,
         }
     }
-    None
+    let machine = command.get_arguments().find(|a| a.get_id() == "fabric");
+    let machine = machine.map(|a| a.get_long().is_some());
+    let verb = Verb {
+        name: command.get_name(),
+        at,
+        machine,
+        // Words behind a machine that is left out are taken for it, so that any may be missing.
+        lacks: &|words, name| lacks(words, name, machine == Some(false) && name == "fabric"),
+    };
+    Ok(complete(arguments, &verb)?)
+}
+
+/// Whether an argument is not on a command line; `any`: or whether any other that is required is not.
+fn lacks(words: &[OsString], name: &str, any: bool) -> bool {
+    let missing = match Cli::command().try_get_matches_from(words) {
+        Ok(matches) => {
+            let leaf = std::iter::successors(Some(&matches), |m| Some(m.subcommand()?.1)).last();
+            let source = leaf.and_then(|leaf| leaf.value_source(name));
+            return source != Some(ValueSource::CommandLine);
+        }
+        Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => return false,
+        Err(error) => error,
+    };
+    let listed = match missing.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(listed)) => listed.as_slice(),
+        _ => &[],
+    };
+    let forms = [
+        format!("--{name} "),
+        format!("<{}>", name.to_ascii_uppercase()),
+    ];
+    any || listed
+        .iter()
+        .any(|l| forms.iter().any(|f| l.starts_with(f)))
 }
 
 fn file(arguments: &[OsString]) -> Option<String> {

@@ -41,6 +41,9 @@ pub fn usage(error: &mut clap::Error, arguments: &[OsString], json: bool) -> u8 
         let hint = "give a file another name, for example by ln -s";
         return report(&error.hint(hint).into(), json);
     }
+    if let Some(error) = negative(error, arguments) {
+        return report(&error.into(), json);
+    }
     let class = match error.kind() {
         ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand => Class::UnknownWord,
         ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand => Class::MissingArgument,
@@ -62,6 +65,23 @@ pub fn usage(error: &mut clap::Error, arguments: &[OsString], json: bool) -> u8 
     let named = text.replacen("error:", &format!("error[{}]:", failure.id), 1);
     let _ = write!(io::stderr(), "{named}");
     object(&failure, json)
+}
+
+/// The error of a negative number, which clap takes for an option.
+fn negative(error: &clap::Error, arguments: &[OsString]) -> Option<InputError> {
+    let ContextValue::String(word) = error.get(ContextKind::InvalidArg)? else {
+        return None;
+    };
+    // Clap names the first letter alone of words such as -12.
+    let is_it = |a: &OsString| {
+        let a = a.to_string_lossy();
+        a.starts_with(word.as_str()) && a.parse::<f64>().is_ok()
+    };
+    let at = arguments.iter().position(is_it)?;
+    let option = arguments[at.checked_sub(1)?].to_str()?;
+    let found = arguments[at].to_string_lossy();
+    let unknown = error.kind() == ErrorKind::UnknownArgument && option.starts_with("--");
+    unknown.then(|| InputError::new(option, found, "a value that is not negative"))
 }
 
 /// Adds similar verbs where clap finds none: it does not see swapped letters in short words.

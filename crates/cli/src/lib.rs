@@ -25,20 +25,27 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let json = arguments.iter().take_while(|a| *a != "--");
     let json = json.into_iter().any(|a| a == "--json");
     let read = standard_input(arguments).map_err(Into::into);
-    let expanded = read.and_then(config::expand).and_then(config::with_machine);
-    let (arguments, remark) = match expanded {
+    let expanded = read
+        .and_then(config::expand)
+        .and_then(config::with_settings);
+    let (arguments, remarks) = match expanded {
         Ok(expanded) => expanded,
         Err(error) => return failure::report(&error, json),
     };
     let cli = match command::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(mut error) => return failure::usage(&mut error, &arguments, json),
+        Err(mut error) => {
+            remarks
+                .iter()
+                .for_each(|remark| eprintln!("hopbyte: {remark}"));
+            return failure::usage(&mut error, &arguments, json);
+        }
     };
     let mut out = output::Output::new(cli.json, cli.quiet, &arguments);
     if !cli.quiet && cli.verb.is_short() {
         start_spinner(out.command.clone());
     }
-    remark.iter().for_each(|remark| out.talk(remark));
+    remarks.iter().for_each(|remark| out.talk(remark));
     let result = verbs::run(&cli.verb, &mut out).and_then(|answer| {
         out.flush()?;
         Ok(answer)

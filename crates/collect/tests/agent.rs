@@ -44,7 +44,7 @@ impl Running {
         let sources = open(&places).into_iter().map(Result::unwrap).collect();
         let setup = Setup {
             node: name.into(),
-            to: Target::parse(&to.to_string()),
+            to: Target::parse(&to.to_string()).unwrap(),
             token: None,
             trust: None,
             period_ns: PERIOD,

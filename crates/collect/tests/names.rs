@@ -176,7 +176,7 @@ fn an_interface_with_a_hostile_name_costs_its_node_nothing() {
     });
     let setup = Setup {
         node: "n1".into(),
-        to: Target::parse(&collector.tcp.to_string()),
+        to: Target::parse(&collector.tcp.to_string()).unwrap(),
         token: None,
         trust: None,
         period_ns: PERIOD,

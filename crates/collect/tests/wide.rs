@@ -103,7 +103,7 @@ fn arrive(interfaces: usize, period_ns: u64, ways: &[&str]) -> Vec<String> {
         let sources = open(&places).into_iter().map(Result::unwrap).collect();
         let setup = Setup {
             node: name.into(),
-            to: Target::parse(&to),
+            to: Target::parse(&to).unwrap(),
             token: None,
             trust: None,
             period_ns,

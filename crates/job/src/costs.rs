@@ -41,7 +41,54 @@ pub struct Pair {
     pub unroutable: Option<String>,
 }
 
+/// The cost of one pair, with the query.
+#[derive(Serialize)]
+pub struct PairCost {
+    schema: &'static str,
+    /// Sending node.
+    pub from: String,
+    /// Receiving node.
+    pub to: String,
+    /// The query.
+    #[serde(flatten)]
+    pub asked: Asked,
+    /// The answer.
+    #[serde(flatten)]
+    pub pair: Pair,
+}
+
+impl PairCost {
+    /// Cost of the route of a pair.
+    pub fn of(asked: Asked, fabric: &Fabric, costs: &RouteCosts, pair: (NodeId, NodeId)) -> Self {
+        Self {
+            schema: "hopbyte.cost/1",
+            from: fabric.node(pair.0).name.clone(),
+            to: fabric.node(pair.1).name.clone(),
+            asked,
+            pair: Pair::of(fabric, costs, pair),
+        }
+    }
+}
+
 impl Asked {
+    /// The query in words, such as `sum of hops over the request route`.
+    pub fn words(&self) -> String {
+        let over = match self.over {
+            Over::Request => "request",
+            Over::Response => "response",
+            Over::Both => "request and response",
+        };
+        format!(
+            "{} of {} over the {over} route",
+            self.aggregate, self.metric
+        )
+    }
+
+    /// Unit of a cost.
+    pub fn unit(&self) -> &'static str {
+        self.unit
+    }
+
     /// Builds a query from optional words; the defaults are hops, their sum, and the request route.
     pub fn read(ask: &Ask) -> std::result::Result<Self, String> {
         fn named<T: FromStr<Err = String>>(
@@ -214,8 +261,9 @@ impl Ranks {
 #[derive(Serialize)]
 pub struct CostsSummary {
     schema: &'static str,
+    /// The query.
     #[serde(flatten)]
-    asked: Asked,
+    pub asked: Asked,
     /// Pairs of routers.
     pub pairs: usize,
     /// Pairs with unread links.

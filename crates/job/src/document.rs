@@ -7,7 +7,7 @@ use crate::error::{JobError, Result};
 use crate::inside::Arranged;
 use crate::machine::MachineSource;
 use crate::mapping::Mapping;
-use crate::question::{Oracled, Question};
+use crate::question::{Collected, Oracled, Question};
 use hopbyte_apply::SlotCores;
 use hopbyte_fabric::wire::Overhead;
 use hopbyte_fabric::{Allocation, Fabric, FabricError, LinkId, Placement, Slot};
@@ -41,6 +41,9 @@ pub struct Document {
     /// The oracle that supplied the load of other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<Oracled>,
+    /// The collector that supplied it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collector: Option<Collected>,
     /// Bytes on the way back for each byte sent.
     #[serde(default)]
     response_fraction: f64,
@@ -277,6 +280,7 @@ impl Document {
             },
             background: question.background_source.clone(),
             oracle: question.oracle.clone(),
+            collector: question.collector.clone(),
             response_fraction: match question.loads.overhead {
                 Overhead::Response(fraction) => fraction,
                 _ => 0.0,

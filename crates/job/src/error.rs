@@ -68,7 +68,7 @@ pub enum JobError {
 
 impl JobError {
     /// A refusal from a message whose hint, if any, follows in a line `hint: …`.
-    pub(crate) fn refused(message: &str) -> Self {
+    pub fn refused(message: &str) -> Self {
         let (problem, hint) = match message.split_once("\nhint: ") {
             Some((problem, hint)) => (problem, Some(hint.to_owned())),
             None => (message, None),

@@ -8,6 +8,7 @@ use crate::document::Background;
 use crate::error::{Result, refuse};
 use crate::inputs::{self, LinkReading};
 use crate::inside::{NodeInside, Part};
+use crate::load::Live;
 use crate::machine::{Machine, MachineSource};
 pub use crate::wire::WireOptions;
 use crate::{Lacking, shell_word};
@@ -23,7 +24,7 @@ use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,8 +52,8 @@ pub struct Asked {
     pub background: Vec<PathBuf>,
     /// How to read them.
     pub counters: CounterOptions,
-    /// Address of a running oracle that supplies the load.
-    pub oracle: Option<String>,
+    /// A running source of the load, in place of `background`.
+    pub live: Option<Live>,
     /// The objective.
     pub goal: Goal,
     /// For [`Goal::RouteCost`].
@@ -251,6 +252,8 @@ pub struct Question {
     pub background_source: Option<Background>,
     /// The running oracle that supplied it.
     pub oracle: Option<Oracled>,
+    /// The collector that supplied it.
+    pub collector: Option<Collected>,
     /// The present placement.
     pub current: Option<Placement>,
     /// The inside of every node, where it is described.
@@ -280,6 +283,15 @@ pub struct Oracled {
     pub time_seconds: Option<f64>,
 }
 
+/// The reading of a running collector.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Collected {
+    /// Address of the collector, or the folder of its store.
+    pub address: String,
+    /// Time of the reading (Unix time).
+    pub time_seconds: Option<f64>,
+}
+
 impl Asked {
     /// The command for this question, with its files and nodes.
     pub fn command(&self) -> String {
@@ -303,10 +315,13 @@ impl Asked {
         self.current
             .iter()
             .for_each(|c| add("--current", &c.display().to_string()));
-        self.background
-            .iter()
-            .for_each(|b| add("--background", &b.display().to_string()));
-        self.oracle.iter().for_each(|o| add("--oracle", o));
+        let files = self.background.iter().filter(|_| self.live.is_none());
+        files.for_each(|b| add("--background", &b.display().to_string()));
+        match &self.live {
+            Some(Live::Oracle { address, .. }) => add("--oracle", address),
+            Some(Live::Collector { address, .. }) => add("--background", address),
+            None => {}
+        }
         self.counters
             .interval_seconds
             .iter()
@@ -351,6 +366,13 @@ impl Asked {
         };
         let (allocation, current) = self.places(each, traffic.tasks, &machine.fabric)?;
         let (background, oracle) = self.load(&machine.fabric)?;
+        let collector = match (&self.live, &background) {
+            (Some(Live::Collector { address, .. }), Some(reading)) => Some(Collected {
+                address: address.clone(),
+                time_seconds: reading.time_seconds,
+            }),
+            _ => None,
+        };
         let costs = match self.goal {
             Goal::RouteCost => Some(route_costs(
                 &machine.fabric,
@@ -378,9 +400,10 @@ impl Asked {
             machine,
             allocation,
             background: background.map(Arc::new),
-            background_source: (!self.background.is_empty())
+            background_source: (!self.background.is_empty() && self.live.is_none())
                 .then(|| Background::new(&self.background, &self.counters)),
             oracle,
+            collector,
             current,
             node,
             goal: self.goal,
@@ -418,10 +441,22 @@ impl Asked {
 
     /// Load of other jobs, from a running oracle or from files.
     fn load(&self, fabric: &Fabric) -> Result<(Option<LinkReading>, Option<Oracled>)> {
-        match (&self.background[..], &self.oracle) {
-            (_, Some(address)) => {
-                let (reading, oracled) = ask(address, fabric)?;
+        match (&self.background[..], &self.live) {
+            (_, Some(Live::Oracle { address, token })) => {
+                let (reading, oracled) = ask(address, token.as_deref(), fabric)?;
                 Ok((Some(reading), Some(oracled)))
+            }
+            (
+                _,
+                Some(Live::Collector {
+                    address,
+                    token,
+                    tls_ca,
+                    read,
+                }),
+            ) => {
+                let reading = read(address, token.as_deref(), tls_ca.as_deref(), fabric)?;
+                Ok((Some(reading), None))
             }
             ([], None) => Ok((None, None)),
             (files, None) => Ok((Some(inputs::reading(files, fabric, &self.counters)?), None)),
@@ -453,8 +488,8 @@ pub fn route_costs(
 }
 
 /// State of every link from a running oracle, from one snapshot.
-fn ask(address: &str, fabric: &Fabric) -> Result<(LinkReading, Oracled)> {
-    let mut oracle = Oracle::connect(address)?;
+fn ask(address: &str, token: Option<&Path>, fabric: &Fabric) -> Result<(LinkReading, Oracled)> {
+    let mut oracle = Oracle::connect_with(address, token)?;
     let (version, time_seconds, state) = oracle.links(fabric)?;
     let Some(state) = state else {
         let text = format!("oracle {} has no snapshot yet", oracle.address());
@@ -497,6 +532,7 @@ impl Question {
             background: None,
             background_source: None,
             oracle: None,
+            collector: None,
             current: None,
             node: None,
             goal: Goal::ALL[0],

@@ -4,12 +4,18 @@
 //! `$XDG_CONFIG_HOME/hopbyte/hopbyte.toml`, the nearest `hopbyte.toml` at or above the working directory,
 //! `HOPBYTE_NAME`. Options on the command line replace all of them.
 
+pub mod line;
+
 use crate::error::Result;
+use crate::load::{Live, ReadCollector};
 use crate::machine::MachineSource;
+use hopbyte_apply::Launcher;
 use hopbyte_fabric::spec::is_fabric_spec;
-use hopbyte_fabric::{InputError, misspelt, similar};
-use hopbyte_observe::text;
+use hopbyte_fabric::{Class, InputError, misspelt, similar};
+use hopbyte_observe::address::{FORM, check_address};
+use hopbyte_observe::{ObserveError, text};
 use serde::Serialize;
+use std::env::VarError;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -18,7 +24,7 @@ use toml::{Table, Value};
 const FILE: &str = "hopbyte.toml";
 
 /// Name, meaning, and whether several values are possible.
-pub const TABLE: [(&str, &str, bool); 9] = [
+pub const TABLE: [(&str, &str, bool); 13] = [
     ("fabric", "the machine: a file or a spec", false),
     ("routes", "its forwarding tables", true),
     ("system-map", "node numbers of a Cray machine", false),
@@ -30,6 +36,22 @@ pub const TABLE: [(&str, &str, bool); 9] = [
         false,
     ),
     ("oracle", "a running oracle, for the live load", false),
+    (
+        "collector",
+        "a running collector, for the live load: HOST:PORT",
+        false,
+    ),
+    ("token", "file of the token for oracle and collector", false),
+    (
+        "tls-ca",
+        "certificates for the collector, which then uses TLS",
+        false,
+    ),
+    (
+        "launcher",
+        "the launcher that `hopbyte apply` writes for",
+        false,
+    ),
     ("libraries", "folder of the preload libraries", false),
     ("state", "folder of what `hopbyte run` has learnt", false),
 ];
@@ -45,10 +67,24 @@ const NAMES: [&str; TABLE.len()] = {
 };
 
 /// Settings whose values are paths, or for a machine a spec.
-const FILES: [&str; 5] = ["fabric", "routes", "system-map", "names", "libraries"];
+const FILES: [&str; 7] = [
+    "fabric",
+    "routes",
+    "system-map",
+    "names",
+    "token",
+    "tls-ca",
+    "libraries",
+];
 
-/// Variables of the probes and of jobs that resemble a setting's.
-const OTHERS: [&str; 4] = ["HOPBYTE_NAME", "HOPBYTE_NID", "HOPBYTE_NODE", "HOPBYTE_JOB"];
+/// Variables of the probes, of jobs and of the oracle's clients that resemble a setting's.
+const OTHERS: [&str; 5] = ["NAME", "NID", "NODE", "JOB", "TOKEN_FILE"];
+
+/// First words of the variables of libraries and tools.
+const FAMILIES: [&str; 14] = [
+    "AGENT", "ALLOC", "DPM", "GM", "GPCD", "IO", "LAB", "LOCK", "MEMORY", "NOTIFY", "RECORD",
+    "REORDER", "SHMEM", "TEST",
+];
 
 /// Settings that belong to one machine, beside `fabric`.
 const PARTS: [&str; 4] = ["routes", "system-map", "names", "hosts"];
@@ -80,9 +116,15 @@ impl Settings {
         }
         for (name, _, several) in TABLE {
             let variable = variable(name);
-            let Some(value) = std::env::var(&variable).ok().filter(|v| !v.is_empty()) else {
-                continue;
+            let value = match std::env::var(&variable) {
+                Ok(value) if !value.is_empty() => value,
+                Err(VarError::NotUnicode(found)) => {
+                    let found = format!("{} with bytes that are not UTF-8", found.display());
+                    return Err(InputError::new(variable, found, "UTF-8").into());
+                }
+                _ => continue,
             };
+            check(name, &value, &variable)?;
             let values = match several {
                 true => value.split(',').map(str::to_owned).collect(),
                 false => vec![value],
@@ -107,26 +149,35 @@ impl Settings {
                 format!("{} = {value} of {}: {near}", s.name, s.origin)
             })
             .collect();
-        let known = NAMES.map(variable);
-        for (name, _) in std::env::vars_os() {
-            let Some(name) = name.to_str().filter(|n| n.starts_with("HOPBYTE_")) else {
-                continue;
-            };
-            let short = |name: &str| name.trim_start_matches("HOPBYTE_").to_owned();
-            if OTHERS.contains(&name) || known.iter().any(|k| k == name) {
-                continue;
-            }
-            if let Some(near) = similar(&short(name), NAMES).first() {
-                remarks.push(format!("{name} is not read; there is {}", variable(near)));
-            }
-        }
+        remarks.extend(misspelt_variables());
         remarks
+    }
+
+    /// The running source of the load, the oracle first, since it answers at once.
+    pub fn live(&self, read: ReadCollector) -> Option<Live> {
+        let path = |name| self.value(name).map(PathBuf::from);
+        let token = path("token");
+        if let Some(address) = self.value("oracle").cloned() {
+            return Some(Live::Oracle { address, token });
+        }
+        Some(Live::Collector {
+            address: self.value("collector")?.clone(),
+            token,
+            tls_ca: path("tls-ca"),
+            read,
+        })
     }
 
     /// Adds the settings of a file.
     fn read(&mut self, path: &Path) -> Result<()> {
         let file = path.display().to_string();
-        let text = text::small(path)?;
+        let advice = "the settings are in a text file of this name: move what is there away";
+        let text = match text::small(path) {
+            Err(ObserveError::Input(e)) if e.class == Class::NotAFile => {
+                return Err(e.hint(advice).into());
+            }
+            other => other?,
+        };
         let table = table(&file, &text)?;
         for (name, value) in &table {
             let Some((known, _, several)) = TABLE.into_iter().find(|row| row.0 == name) else {
@@ -155,8 +206,16 @@ impl Settings {
                 let error = InputError::new(&file, found, expected);
                 return Err(error.at(line_of(&text, name)).into());
             };
+            for value in &values {
+                check(name, value, &file).map_err(|e| e.at(line_of(&text, name)))?;
+            }
             let folder = path.parent().unwrap_or(Path::new(""));
-            let values = values.into_iter().map(|v| beside(folder, v)).collect();
+            let values = values.into_iter().map(|v| match known {
+                // It may be made later.
+                "state" => folder.join(v).display().to_string(),
+                _ => beside(folder, v),
+            });
+            let values = values.collect();
             self.set(known, values, file.clone());
         }
         Ok(())
@@ -192,17 +251,6 @@ impl Settings {
         self.values(name).first()
     }
 
-    /// The machine, its parts as options of the command line, and a remark on its origin, if one is configured.
-    pub fn machine_options(&self) -> Option<(&String, Vec<OsString>, String)> {
-        let fabric = self.0.iter().find(|s| s.name == "fabric")?;
-        let value = fabric.values.first()?;
-        let parts = self.0.iter().filter(|s| PARTS.contains(&s.name));
-        let option = |s: &Setting, value: &String| OsString::from(format!("--{}={value}", s.name));
-        let options = parts.flat_map(|s| s.values.iter().map(move |value| option(s, value)));
-        let remark = format!("fabric {value} of {}", fabric.origin);
-        Some((value, options.collect(), remark))
-    }
-
     /// The machine, if one is configured.
     pub fn machine(&self) -> Option<MachineSource> {
         let paths = |name| self.values(name).iter().map(PathBuf::from);
@@ -214,6 +262,49 @@ impl Settings {
             hosts: self.values("hosts").to_vec(),
             ..MachineSource::default()
         })
+    }
+}
+
+/// A remark on variables whose name is almost that of a setting.
+pub fn misspelt_variables() -> Option<String> {
+    let mut found: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| {
+            let name = name.to_str()?;
+            let near = meant(name)?;
+            Some(format!("{name} is not read; there is {near}"))
+        })
+        .collect();
+    found.sort();
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
+/// The variable of a setting that a misspelt one may stand for.
+fn meant(name: &str) -> Option<String> {
+    let short = name.strip_prefix("HOPBYTE_")?;
+    let family = short.split('_').next()?;
+    let is_known = NAMES.iter().any(|known| variable(known) == name);
+    if is_known || OTHERS.contains(&short) || FAMILIES.contains(&family) {
+        return None;
+    }
+    similar(short, NAMES).first().map(|near| variable(near))
+}
+
+/// Refuses a value that its setting cannot have; `place` is the file or variable.
+fn check(name: &str, value: &str, place: &str) -> Result<(), InputError> {
+    let found = format!("{name} = {value}");
+    match name {
+        "collector" if check_address(place, value).is_err() => {
+            Err(InputError::new(place, found, FORM))
+        }
+        "launcher" if value.parse::<Launcher>().is_err() => {
+            let names = Launcher::ALL.map(Launcher::name);
+            let error = InputError::new(place, found, names.join(", "));
+            Err(match &similar(value, names)[..] {
+                [] => error,
+                near => error.hint(format!("there is {}", near.join(", "))),
+            })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -284,10 +375,12 @@ fn files() -> Vec<PathBuf> {
     };
     let user = home("XDG_CONFIG_HOME", ".config").map(|c| c.join("hopbyte").join(FILE));
     let here = std::env::current_dir().unwrap_or_default();
-    let project = here.ancestors().map(|f| f.join(FILE)).find(|f| f.is_file());
+    // Anything of this name is meant: a folder, a pipe or a link to nowhere is refused when it is read.
+    let is_there = |file: &PathBuf| file.symlink_metadata().is_ok();
+    let project = here.ancestors().map(|f| f.join(FILE)).find(is_there);
     let system = Path::new("/etc/hopbyte").join(FILE);
     let all = std::iter::once(system).chain(user).chain(project);
-    all.filter(|f| f.is_file()).collect()
+    all.filter(is_there).collect()
 }
 
 /// A path of a settings file, which counts from its folder; anything else as it is.

@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod counters;
 mod error;
 pub mod fabric;

@@ -10,13 +10,14 @@
 //! answer may still come; the next request connects again, so a handle survives a restart of the oracle.
 
 use crate::ObserveError;
+use crate::address::is_address;
 use crate::http::Client;
 use crate::secret;
 use hopbyte_fabric::{Column, Fabric, InputError, LinkState};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Maximum length of a request line, in bytes.
@@ -227,12 +228,25 @@ enum Way {
 }
 
 impl Oracle {
-    /// Connects to `http://HOST:PORT` or `https://…`, with the token in the file that [`TOKEN_FILE`] names if one is
-    /// required, or to the path of a Unix socket.
+    /// Connects to `http://HOST:PORT`, `https://…` or `HOST:PORT`, with the token in the file that [`TOKEN_FILE`] names
+    /// if one is required, or to the path of a Unix socket.
     ///
     /// # Errors
     /// No oracle at the address, or not an address.
     pub fn connect(address: &str) -> Result<Self, ObserveError> {
+        Self::connect_with(address, None)
+    }
+
+    /// The same with the file of the token.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn connect_with(address: &str, token: Option<&Path>) -> Result<Self, ObserveError> {
+        let is_plain = !Path::new(address).exists() && is_address(address);
+        let address = match is_plain {
+            true => &format!("http://{address}"),
+            false => address,
+        };
         let way = match address.split_once("://") {
             Some(_) => {
                 let host = address.split('?').next().unwrap_or_default();
@@ -241,7 +255,8 @@ impl Oracle {
                     let hint = format!("a token is read from the file that {TOKEN_FILE} names");
                     return Err(InputError::new("oracle", host, expected).hint(hint).into());
                 }
-                let file = std::env::var_os(TOKEN_FILE).map(PathBuf::from);
+                let named = || std::env::var_os(TOKEN_FILE).map(PathBuf::from);
+                let file = token.map(Path::to_owned).or_else(named);
                 let tokens = file.as_deref().map(secret::bearers).transpose();
                 let tokens = tokens.map_err(|e| refused(address, e))?.unwrap_or_default();
                 let client = Client::new(PATIENCE, LONGEST_ANSWER);
@@ -369,8 +384,27 @@ impl Oracle {
 fn refused(address: &str, source: io::Error) -> ObserveError {
     ObserveError::Io {
         path: format!("oracle {}", address.split('?').next().unwrap_or_default()),
+        hint: Some(advice(address, source.kind())),
         source,
-        hint: Some("start one with: hopbyte oracle serve".into()),
+    }
+}
+
+/// What to do about an oracle that does not answer.
+fn advice(address: &str, kind: io::ErrorKind) -> String {
+    let start = "start one with: hopbyte oracle serve";
+    let (host, is_url) = match address.split_once("://") {
+        Some((_, rest)) => (rest.split(['/', '?']).next().unwrap_or_default(), true),
+        None => (address, false),
+    };
+    let is_absent = kind == io::ErrorKind::NotFound;
+    if is_url && !is_address(host) {
+        format!(
+            "no port in the address: http://HOST:PORT, as `hopbyte oracle serve` prints it; {start}"
+        )
+    } else if !is_url && is_absent {
+        format!("an address is http://HOST:PORT, HOST:PORT or the path of a socket; {start}")
+    } else {
+        start.to_owned()
     }
 }
 

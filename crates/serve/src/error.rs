@@ -28,3 +28,15 @@ pub enum ServeError {
     #[error("{0}")]
     Reading(String),
 }
+
+impl From<ServeError> for JobError {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Input(e) => e.into(),
+            ServeError::Job(e) => e,
+            ServeError::Lacking(e) => e.into(),
+            ServeError::Io(e) => e.into(),
+            ServeError::Reading(text) => Self::refused(&text),
+        }
+    }
+}

@@ -9,8 +9,9 @@ use hopbyte_collect::wire::Token;
 use hopbyte_fabric::{Class, Fabric, Increase, InputError, LeftOut, LinkId, LinkState};
 use hopbyte_job::inputs::LinkReading;
 use hopbyte_job::live::within_limits;
-use hopbyte_job::{Files, JobError, Machine, told};
+use hopbyte_job::{Files, JobError, Live, Machine, told};
 use hopbyte_observe::CounterOptions;
+use hopbyte_observe::address::{FORM, is_address};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -96,6 +97,45 @@ impl Access {
     pub fn connect(&self, address: &str) -> io::Result<Stream> {
         Stream::connect(address, self.token.as_ref(), self.trust.as_ref())
     }
+}
+
+/// The running source of a mapping's load: an oracle, or a background that is a collector or its store.
+pub fn live(
+    oracle: Option<&str>,
+    background: &[PathBuf],
+    token: Option<PathBuf>,
+    tls_ca: Option<PathBuf>,
+) -> Option<Live> {
+    if let Some(address) = oracle {
+        let address = address.to_owned();
+        return Some(Live::Oracle { address, token });
+    }
+    let [one] = background else { return None };
+    let is_live = Source::named(one, Access::default(), Range::default()).is_some();
+    is_live.then(|| Live::Collector {
+        address: one.display().to_string(),
+        token,
+        tls_ca,
+        read: read_collector,
+    })
+}
+
+/// The latest reading of a collector or its store, for a mapping.
+///
+/// # Errors
+/// As [`Source::latest`], or another source.
+pub fn read_collector(
+    address: &str,
+    token: Option<&Path>,
+    tls_ca: Option<&Path>,
+    fabric: &Fabric,
+) -> Result<LinkReading, JobError> {
+    let access = Access::read(token, tls_ca)?;
+    let Some(source) = Source::named(Path::new(address), access, Range::default()) else {
+        let expected = format!("{FORM}, or the folder of a store");
+        return Err(InputError::new("collector", address, expected).into());
+    };
+    Ok(source.latest(fabric, None)?)
 }
 
 /// A running collector and the parameters of its connection.
@@ -426,14 +466,6 @@ fn is_store(folder: &Path) -> bool {
     let is_empty = || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
     let has_logs = store::logs(folder).is_ok_and(|logs| !logs.is_empty());
     has_logs || folder.join("lock").is_file() || is_empty()
-}
-
-/// Whether a word is an address with a port, so that a missing file is not taken for one.
-fn is_address(word: &str) -> bool {
-    let port = word
-        .rsplit_once(':')
-        .filter(|(host, _)| !host.is_empty() && !host.contains('/'));
-    port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|p| p > 0))
 }
 
 fn mismatched(text: &str) -> String {

@@ -118,7 +118,7 @@ fn become_small(options: &Options) -> Result<()> {
 
 fn target(args: &AgentArgs) -> Result<Target> {
     let Some(url) = &args.nats else {
-        let to = Target::parse(&args.to);
+        let to = Target::parse(&args.to)?;
         if matches!(to, Target::Udp(_)) && args.tls_ca.is_some() {
             bail!(
                 "--tls-ca: found {}, and packets are signed, not encrypted; expected HOST:PORT",

@@ -3,7 +3,8 @@
 use crate::args::{FabricOptions, JobCommand};
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
-use hopbyte_job::run::{launch_on_panic, prepare};
+use hopbyte_job::run::{Preparation, launch_on_panic, not_started, prepare};
+use hopbyte_serve::source::read_collector;
 use std::time::Duration;
 
 /// The job, and the machine that it runs on.
@@ -35,25 +36,22 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
     if !args.dry_run {
         launch_on_panic(&args.job.command, |reason| eprintln!("hopbyte: {reason}"));
     }
-    let machine = args
-        .fabric
-        .as_ref()
-        .map(|fabric| args.beside.source(fabric));
-    let launch = prepare(
-        &args.job.command,
-        machine,
-        Duration::from_secs_f64(args.deadline),
-    );
+    let fabric = args.fabric.as_ref();
+    let preparation = Preparation {
+        machine: fabric.map(|fabric| args.beside.source(fabric)),
+        deadline: Duration::from_secs_f64(args.deadline),
+        is_dry: args.dry_run,
+        read_collector,
+    };
+    let launch = prepare(&args.job.command, &preparation);
     launch.remarks.iter().for_each(|remark| out.talk(remark));
     if args.dry_run {
         out.answer(&launch.described(), |_, _| format!("{}\n", launch.line()))?;
-        launch.discard();
         return Ok(Answer::Yes);
     }
     out.flush()?;
     let error = launch.replace();
-    let name = args.job.command[0].display();
-    out.warn(format!("{name}: {error}"));
+    out.warn(not_started(&args.job.command[0], &error));
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     std::process::exit(if missing { 127 } else { 126 })
 }

@@ -9,6 +9,8 @@ use crate::resolve::Lookup;
 use crate::timespec;
 use crate::tls::{self, Trust, Wire};
 use crate::wire::{Hello, Token};
+use hopbyte_fabric::InputError;
+use hopbyte_observe::address::check_address;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsFd;
 use serde::{Deserialize, Serialize};
@@ -29,11 +31,21 @@ pub enum Target {
 
 impl Target {
     /// `HOST:PORT`, `tcp://HOST:PORT` or `udp://HOST:PORT`.
-    pub fn parse(text: &str) -> Self {
-        match text.strip_prefix("udp://") {
-            Some(address) => Self::Udp(address.to_owned()),
-            None => Self::Tcp(text.trim_start_matches("tcp://").to_owned()),
-        }
+    ///
+    /// # Errors
+    /// Another form.
+    pub fn parse(text: &str) -> Result<Self, InputError> {
+        let (target, address) = match text.strip_prefix("udp://") {
+            Some(address) => (Self::Udp(address.to_owned()), address),
+            None => {
+                let address = text.strip_prefix("tcp://").unwrap_or(text);
+                (Self::Tcp(address.to_owned()), address)
+            }
+        };
+        check_address("--to", address).map_err(|e| {
+            e.hint("the address of `hopbyte collect`; udp:// before it for single packets")
+        })?;
+        Ok(target)
     }
 
     fn address(&self) -> &str {
@@ -168,7 +180,8 @@ impl Link {
         // Printed at the first failure only.
         if self.failures == 0 {
             say(&format!(
-                "{}: {error}; readings are buffered",
+                "{}: {error}; readings are buffered, and the connection is tried again: does a collector run at this \
+                 address?",
                 self.target.address()
             ));
         }

@@ -10,21 +10,24 @@ mod store;
 
 use crate::error::{Context, JobError, Result, one_line, refuse};
 use crate::identity::Sum;
+use crate::load::{Live, ReadCollector};
 use crate::machine::MachineSource;
 use crate::mapping::Mapping;
 use crate::question::{Asked, Effort, Question};
 use crate::record::launch::{Job, find};
 use crate::search::search;
-use crate::settings::Settings;
+use crate::settings::{Settings, misspelt_variables};
 use crate::shell_word;
 use allocation::{Shape, filled};
 use hopbyte_apply::Launcher;
 use hopbyte_fabric::units::count;
+use hopbyte_fabric::{InputError, similar};
 use hopbyte_map::Evaluation;
-use hopbyte_observe::read_traffic;
+use hopbyte_observe::{parse_node_list, read_traffic};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -108,6 +111,24 @@ impl Launch {
     }
 }
 
+/// Programs that start jobs, for a misspelt one.
+const LAUNCHERS: [&str; 8] = [
+    "mpirun", "mpiexec", "srun", "flux", "torchrun", "orterun", "prterun", "aprun",
+];
+
+/// A message on a program that could not be started.
+pub fn not_started(program: &OsString, error: &std::io::Error) -> String {
+    let name = program.to_string_lossy();
+    let near = match error.kind() {
+        ErrorKind::NotFound => similar(&name, LAUNCHERS),
+        _ => Vec::new(),
+    };
+    match near.first() {
+        Some(near) => format!("{name}: {error}; did you mean {near}?"),
+        None => format!("{name}: {error}"),
+    }
+}
+
 /// From now on a panic of any thread tells `say` why, and launches the command unchanged: a program that is built to abort
 /// on panics, as the static one is, has no later moment for it.
 pub fn launch_on_panic(words: &[OsString], say: impl Fn(&str) + Send + Sync + 'static) {
@@ -116,17 +137,31 @@ pub fn launch_on_panic(words: &[OsString], say: impl Fn(&str) + Send + Sync + 's
         let reason = panic.to_string().replace('\n', " ");
         say(&format!("command unchanged: internal error: {reason}"));
         let error = Launch::unchanged(&words, Vec::new()).replace();
-        say(&format!("{}: {error}", words[0].display()));
+        say(&not_started(&words[0], &error));
     }));
 }
 
-/// Prepares a command within `deadline`; the user's own command if that fails or takes longer. `words` is not empty.
-pub fn prepare(words: &[OsString], machine: Option<MachineSource>, deadline: Duration) -> Launch {
+/// Options of a preparation.
+#[derive(Clone, Debug)]
+pub struct Preparation {
+    /// The machine, in place of the configured one.
+    pub machine: Option<MachineSource>,
+    /// Time limit.
+    pub deadline: Duration,
+    /// Whether the command is not launched, so that nothing is written.
+    pub is_dry: bool,
+    /// Reader of a configured collector.
+    pub read_collector: ReadCollector,
+}
+
+/// Prepares a command within the deadline; the user's own command if that fails or takes longer. `words` is not empty.
+pub fn prepare(words: &[OsString], preparation: &Preparation) -> Launch {
+    let deadline = preparation.deadline;
     let until = Instant::now() + deadline;
     let (send, receive) = mpsc::channel();
-    let own = words.to_vec();
+    let (own, preparation) = (words.to_vec(), preparation.clone());
     let decide = move || {
-        let _ = send.send(decide(&own, machine, until));
+        let _ = send.send(decide(&own, preparation, until));
     };
     // Under a limit of processes a thread may be refused; its end of the channel is then closed.
     let _ = std::thread::Builder::new().spawn(decide);
@@ -149,7 +184,18 @@ pub fn prepare(words: &[OsString], machine: Option<MachineSource>, deadline: Dur
     Launch::unchanged(words, vec![format!("command unchanged: {reason}")])
 }
 
-fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) -> Result<Launch> {
+/// The answer of a question that may take longer than there is time: `None` if it is not answered within `limit`.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    ask: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (send, receive) = mpsc::channel();
+    let answer = move || drop(send.send(ask()));
+    std::thread::Builder::new().spawn(answer).ok()?;
+    receive.recv_timeout(limit).ok()
+}
+
+fn decide(words: &[OsString], preparation: Preparation, until: Instant) -> Result<Launch> {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let shape = Shape::of(words, &variable)?;
     let hosts = shape.hosts(&variable)?;
@@ -157,25 +203,50 @@ fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) ->
         let remark = "command unchanged: one host, nothing to place".to_owned();
         return Ok(Launch::unchanged(words, vec![remark]));
     }
-    let settings = Settings::load()?;
-    let Some(machine) = machine.or_else(|| settings.machine()).or_else(discovered) else {
+    let settings = Settings::load();
+    let decided = settings.and_then(|s| decided(words, &shape, hosts, &s, &preparation, until));
+    match (decided, misspelt_variables()) {
+        (Ok(mut launch), Some(misspelt)) => {
+            launch.remarks.insert(0, misspelt);
+            Ok(launch)
+        }
+        (Err(error), Some(misspelt)) => {
+            refuse!("{}; {misspelt}", one_line(&error))
+        }
+        (other, None) => other,
+    }
+}
+
+fn decided(
+    words: &[OsString],
+    shape: &Shape,
+    hosts: Vec<(String, u32)>,
+    settings: &Settings,
+    preparation: &Preparation,
+    until: Instant,
+) -> Result<Launch> {
+    let given = preparation.machine.clone();
+    let Some(machine) = given.or_else(|| settings.machine()).or_else(discovered) else {
         refuse!(
             "no machine is configured: `fabric = …` in hopbyte.toml, HOPBYTE_FABRIC or --fabric"
         );
     };
-    let store = Store::of(&state(&settings)?, &identity(words, &shape));
+    let mut store = Store::of(&state(settings)?, &identity(words, shape));
+    if preparation.is_dry {
+        store = store.copied()?;
+    }
     let mut remarks = store.settle()?;
     let record = match store.record() {
-        Ok(record) => record.filter(|record| record.is_current(words, &shape)),
+        Ok(record) => record.filter(|record| record.is_current(words, shape)),
         Err(error) => {
             store.forget();
             remarks.push(format!("{DAMAGED}: {}", one_line(&error)));
             None
         }
     };
-    let oracle = settings.value("oracle").cloned();
+    let live = settings.live(preparation.read_collector);
     // The live load differs from run to run; without it, the same inputs need no second search.
-    let inputs = record.as_ref().filter(|_| oracle.is_none());
+    let inputs = record.as_ref().filter(|_| live.is_none());
     let inputs = inputs.map(|record| fingerprint(record, &hosts, &machine));
     let known = inputs.as_ref().and_then(|inputs| store.decision(inputs));
     if let Some(Decision {
@@ -190,9 +261,13 @@ fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) ->
     let libraries = settings.value("libraries").map(PathBuf::from);
     let job = Job::understand(words, None, libraries.as_deref())?;
     let Some(record) = record else {
-        let (begun, _) = store.begin(None)?;
-        remarks
-            .push("recording the traffic of this command; its next run is placed by it".to_owned());
+        let (begun, _) = store.begin(None, true)?;
+        let limit = until.saturating_duration_since(Instant::now()) / 2;
+        let next = match within(limit, move || are_nodes(&hosts, &machine)) {
+            Some(Err(error)) => format!("its next run cannot be placed: {}", one_line(&error)),
+            _ => "its next run is placed by it".to_owned(),
+        };
+        remarks.push(format!("recording the traffic of this command; {next}"));
         return Ok(Launch {
             command: job.preloading(&[&job.library], &[record_into(&begun.folder)]),
             remarks,
@@ -203,7 +278,7 @@ fn decide(words: &[OsString], machine: Option<MachineSource>, until: Instant) ->
     let decision = match known {
         Some(decision) => decision,
         None => {
-            let placed = place(&record, &hosts, machine, oracle, until, &mut remarks);
+            let placed = place(&record, &hosts, machine, live, until, &mut remarks);
             if placed.is_err() && record.is_damaged() {
                 // The next run records again.
                 store.forget();
@@ -246,16 +321,17 @@ fn fingerprint(record: &Record, hosts: &[(String, u32)], machine: &MachineSource
         sum.add(format!("{host}:{slots}").as_bytes());
     }
     let paths = [&machine.routes[..], machine.system_map.as_slice()];
-    let more = machine
-        .names
-        .iter()
-        .chain([&record.folder, &record.placement]);
+    let paths = paths.into_iter().flatten().chain(&machine.names).cloned();
     let named = machine.hosts.iter().chain([&machine.fabric]);
-    let files = paths.into_iter().flatten().chain(more).cloned();
-    for path in files.chain(named.map(PathBuf::from)) {
+    let files = paths.chain(named.map(PathBuf::from));
+    let files = files.map(|path| (path.display().to_string(), path));
+    // A dry run has the record in another folder.
+    let own = [("record", &record.folder), ("placement", &record.placement)];
+    let own = own.map(|(name, path)| (name.to_owned(), path.clone()));
+    for (name, path) in files.chain(own) {
         if let Ok(file) = path.metadata() {
             let time = (file.mtime(), file.mtime_nsec(), file.len());
-            sum.add(format!("{} {time:?}", path.display()).as_bytes());
+            sum.add(format!("{name} {time:?}").as_bytes());
         }
     }
     sum.text()
@@ -269,7 +345,7 @@ fn deliver(
     placement: &str,
     remarks: Vec<String>,
 ) -> Result<Launch> {
-    let (begun, asked) = store.begin(Some(placement))?;
+    let (begun, asked) = store.begin(Some(placement), !record.verified)?;
     let reorder = job.tool("reorder")?;
     let mut settings = vec![
         (
@@ -282,9 +358,7 @@ fn deliver(
         ("HOPBYTE_REORDER_TOPOLOGIES", "0".into()),
     ];
     let mut libraries = vec![reorder.as_path()];
-    if record.verified {
-        std::fs::remove_dir(&begun.folder)?;
-    } else {
+    if !record.verified {
         libraries.insert(0, &job.library);
         settings.push(record_into(&begun.folder));
     }
@@ -353,17 +427,51 @@ const DAMAGED: &str = "the record of an earlier run is damaged and was removed";
 const SEARCH: f64 = 1.0;
 const ENOUGH: f64 = 0.3;
 
+/// Seconds that are left for the search behind a live load.
+const RESERVED: Duration = Duration::from_millis(600);
+
+/// The question with the live load; without it, if it cannot be read in time.
+fn read(asked: Asked, until: Instant, remarks: &mut Vec<String>) -> Result<Question> {
+    let Some(live) = &asked.live else {
+        return asked.read();
+    };
+    let limit = until.saturating_duration_since(Instant::now());
+    let limit = limit.saturating_sub(RESERVED).max(limit / 2);
+    let own = asked.clone();
+    let reason = match within(limit, move || own.read()) {
+        Some(Ok(question)) => return Ok(question),
+        Some(Err(error)) => one_line(&error),
+        None => format!(
+            "{live} gave none within {:.1} s; a longer --deadline waits longer",
+            limit.as_secs_f64()
+        ),
+    };
+    remarks.push(format!("placed without the live load: {reason}"));
+    Asked {
+        live: None,
+        ..asked
+    }
+    .read()
+}
+
+/// Whether all hosts are nodes of the machine.
+fn are_nodes(hosts: &[(String, u32)], machine: &MachineSource) -> Result<()> {
+    let names: Vec<&str> = hosts.iter().map(|(host, _)| host.as_str()).collect();
+    parse_node_list(&names.join(","), &machine.read()?.fabric)?;
+    Ok(())
+}
+
 /// The best placement of the recorded traffic on the hosts of this launch.
 fn place(
     record: &Record,
     hosts: &[(String, u32)],
     machine: MachineSource,
-    oracle: Option<String>,
+    live: Option<Live>,
     until: Instant,
     remarks: &mut Vec<String>,
 ) -> Result<Placed> {
     let same = record.slots(hosts);
-    let mut asked = Asked {
+    let asked = Asked {
         traffic: record.folder.display().to_string(),
         machine,
         current: same.is_some().then(|| record.placement.clone()),
@@ -371,20 +479,10 @@ fn place(
             Some(list) => list,
             None => filled(hosts, record.ranks())?,
         }),
-        oracle,
+        live,
         ..Asked::default()
     };
-    let mut question = match asked.read() {
-        Err(error) if asked.oracle.is_some() => {
-            remarks.push(format!(
-                "placed without the live load: {}",
-                one_line(&error)
-            ));
-            asked.oracle = None;
-            asked.read()
-        }
-        other => other,
-    }?;
+    let mut question = read(asked, until, remarks)?;
     let left = until
         .saturating_duration_since(Instant::now())
         .as_secs_f64();
@@ -457,7 +555,13 @@ fn discovered() -> Option<MachineSource> {
 /// Folder of the records.
 fn state(settings: &Settings) -> Result<PathBuf> {
     if let Some(folder) = settings.value("state") {
-        return Ok(std::path::absolute(folder)?);
+        let path = std::path::absolute(folder)?;
+        if path.exists() && !path.is_dir() {
+            let error = InputError::new(settings.shown("state").1, folder, "a folder as state");
+            let hint = "name a folder that all nodes share; it is made if it is missing";
+            return Err(error.hint(hint).into());
+        }
+        return Ok(path);
     }
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
     let home = variable("XDG_STATE_HOME").map(PathBuf::from);

@@ -3,7 +3,7 @@
 //! `record/` is the settled record of ranks, `placement.csv` the launcher's own placement. A run in progress has a folder
 //! `run-ID/`, the requested placement `run-ID.asked.csv` if there was one, and a lock `run-ID.lock`, which the launched
 //! job holds until it ends. `decision` is the outcome of the last search with what it was found for. Every step may be the
-//! last: half a run is settled, or removed, by a later one.
+//! last: half a run is settled, or removed, by a later one. A dry run does the same to a copy.
 
 use crate::error::{Context, Result, one_line};
 use crate::record::merge::{self, Ranks};
@@ -11,8 +11,9 @@ use hopbyte_apply::write_atomic;
 use hopbyte_fabric::hash::Fnv;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +25,8 @@ pub(super) struct Store {
     folder: PathBuf,
     /// The command's identity, for readers of the folder.
     command: String,
+    /// The store's own folder, if `folder` is the copy for a dry run.
+    copy_of: Option<PathBuf>,
 }
 
 /// The outcome of a search.
@@ -53,8 +56,8 @@ pub(super) struct Record {
 pub(super) struct Begun {
     /// Folder for the ranks' files.
     pub folder: PathBuf,
-    /// Held by the job until its end: not closed on exec.
-    _lock: File,
+    /// Held by the job until its end: not closed on exec. A dry run has none.
+    lock: Option<File>,
 }
 
 impl Store {
@@ -65,6 +68,52 @@ impl Store {
         Self {
             folder: state.join(hash.hex()),
             command: parts.join(" ") + "\n",
+            copy_of: None,
+        }
+    }
+
+    /// A copy for a dry run, in a folder of temporary files that is removed with this value.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the copy not be written.
+    pub fn copied(&self) -> Result<Self> {
+        let name = format!("hopbyte-{}-{}", since_1970().as_nanos(), std::process::id());
+        let copy = std::env::temp_dir().join(name);
+        let mut builder = DirBuilder::new();
+        let made = builder.mode(0o700).create(&copy);
+        made.with_context(|| format!("making {}", copy.display()))?;
+        let store = Self {
+            folder: copy,
+            command: self.command.clone(),
+            copy_of: Some(self.folder.clone()),
+        };
+        for path in self.entries()? {
+            let Some(name) = path.file_name() else {
+                continue;
+            };
+            let to = store.folder.join(name);
+            let is_run = name.to_string_lossy().starts_with("run-");
+            if path.extension().is_some_and(|e| e == "lock") {
+                // Settling changes the files of a run that has ended; others are not settled.
+                if has_ended(&path).is_some() {
+                    copy_files(&path.with_extension(""), &to.with_extension(""))?;
+                    copy_file(&path, &to)?;
+                }
+            } else if path.is_file() {
+                copy_file(&path, &to)?;
+            } else if !is_run {
+                // The settled record: replaced as a whole, never written into.
+                symlink(std::path::absolute(&path)?, to)?;
+            }
+        }
+        Ok(store)
+    }
+
+    /// Files of the folder; none if it does not exist.
+    fn entries(&self) -> Result<Vec<PathBuf>> {
+        match fs::read_dir(&self.folder) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            other => Ok(other?.flatten().map(|entry| entry.path()).collect()),
         }
     }
 
@@ -74,12 +123,7 @@ impl Store {
     /// The folder cannot be read.
     pub fn settle(&self) -> Result<Vec<String>> {
         let mut ended = Vec::new();
-        let entries = match fs::read_dir(&self.folder) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other?,
-        };
-        for entry in entries.flatten() {
-            let path = entry.path();
+        for path in self.entries()? {
             if path.extension().is_some_and(|e| e == "lock") {
                 ended.push(path);
             } else if is_left_behind(&path) {
@@ -89,12 +133,10 @@ impl Store {
         ended.sort();
         let mut remarks = Vec::new();
         for path in ended {
-            let Ok(lock) = File::open(&path) else {
+            // Held until the run is settled, so that no other launch settles it too.
+            let Some(_lock) = has_ended(&path) else {
                 continue;
             };
-            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-                continue; // still running
-            }
             match self.settle_one(&path.with_extension("")) {
                 Ok(remark) => remarks.extend(remark),
                 Err(error) => {
@@ -179,12 +221,19 @@ impl Store {
         )?)
     }
 
-    /// A new run, with the placement requested of it.
-    pub fn begin(&self, placement: Option<&str>) -> Result<(Begun, Option<PathBuf>)> {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let name = format!("run-{:020}-{}", now.as_nanos(), std::process::id());
+    /// A new run, with the placement requested of it, and a folder for its record if it `records`; of a dry run the names
+    /// alone.
+    pub fn begin(
+        &self,
+        placement: Option<&str>,
+        records: bool,
+    ) -> Result<(Begun, Option<PathBuf>)> {
+        let name = format!("run-{:020}-{}", since_1970().as_nanos(), std::process::id());
+        if let Some(own) = &self.copy_of {
+            let folder = own.join(name);
+            let file = placement.map(|_| asked(&folder));
+            return Ok((Begun { folder, lock: None }, file));
+        }
         fs::create_dir_all(&self.folder)
             .with_context(|| format!("making {}", self.folder.display()))?;
         let command = self.folder.join("command");
@@ -198,7 +247,9 @@ impl Store {
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(std::io::Error::from)?;
         fcntl_setfd(&lock, FdFlags::empty()).map_err(std::io::Error::from)?;
         fs::rename(&fresh, folder.with_extension("lock"))?;
-        fs::create_dir(&folder)?;
+        if records {
+            fs::create_dir(&folder)?;
+        }
         let file = asked(&folder);
         if let Some(text) = placement {
             write_atomic(&file, text)?;
@@ -206,11 +257,50 @@ impl Store {
         Ok((
             Begun {
                 folder,
-                _lock: lock,
+                lock: Some(lock),
             },
             placement.map(|_| file),
         ))
     }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if self.copy_of.is_some() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// The lock of a run that has ended; `None` while it is held.
+fn has_ended(lock: &Path) -> Option<File> {
+    let file = File::open(lock).ok()?;
+    let held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+    (!held).then_some(file)
+}
+
+/// Copies a file with its time, by which the age of a record is known.
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to)?;
+    let time = from.metadata()?.modified()?;
+    File::open(to)?.set_modified(time)?;
+    Ok(())
+}
+
+/// Copies the files of a folder, if it exists.
+fn copy_files(from: &Path, to: &Path) -> Result<()> {
+    if from.is_dir() {
+        fs::create_dir(to)?;
+        for file in fs::read_dir(from)?.flatten() {
+            copy_file(&file.path(), &to.join(file.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn since_1970() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
 }
 
 impl Decision {
@@ -241,6 +331,9 @@ fn is_left_behind(path: &Path) -> bool {
 impl Begun {
     /// Removes the traces of a run that does not take place.
     pub fn discard(self) {
+        if self.lock.is_none() {
+            return;
+        }
         let _ = fs::remove_dir(&self.folder);
         let _ = fs::remove_file(asked(&self.folder));
         let _ = fs::remove_file(self.folder.with_extension("lock"));

@@ -52,6 +52,9 @@ pub fn mapping_text(mapping: &Mapping, question: &Question, colour: bool) -> Str
     if let Some(oracle) = &question.oracle {
         let _ = writeln!(page, "# links as of {oracle}");
     }
+    if let Some(collector) = &question.collector {
+        let _ = writeln!(page, "# links as of collector {}", collector.address);
+    }
     page += &costs_text(mapping, &question.machine.fabric, colour);
     page.push('\n');
     for line in mapping.turns_text(&question.turns) {

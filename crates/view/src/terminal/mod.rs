@@ -3,6 +3,7 @@
 mod abilities;
 mod blame;
 mod calibrate;
+mod costs;
 mod faults;
 mod jobs;
 mod links;
@@ -20,6 +21,7 @@ mod verify;
 pub use abilities::abilities_text;
 pub use blame::blame_text;
 pub use calibrate::calibration_text;
+pub use costs::{matrix_text, pairs_text};
 pub use faults::{fault_text, fault_words};
 pub use jobs::beside_links;
 pub use links::LinksPage;

@@ -37,7 +37,7 @@ pub fn run(args: &AgentsArgs, out: &mut Output) -> Result<Answer> {
     system::check_rights()?;
     let lab = Lab::open(&args.lab.name)?;
     let fabric = lab.machine()?.fabric;
-    let to = Target::parse(&args.to);
+    let to = Target::parse(&args.to)?;
     let agents = Agents::start(&lab, &fabric, &to, args.token.as_deref(), period)?;
     out.talk(format!(
         "lab '{}': {} agents report to {} until it is taken down",

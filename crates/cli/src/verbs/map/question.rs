@@ -1,6 +1,6 @@
 //! The mapping question as options of the command line.
 
-use crate::args::{self, CounterArgs, FabricOption, one_of};
+use crate::args::{self, CollectorArgs, CounterArgs, FabricOption, one_of};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_fabric::wire::Overhead;
 use hopbyte_job::question::Keep;
@@ -45,12 +45,15 @@ pub struct Asked {
     /// The inside of nodes.
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Load of other jobs: counters, as `hopbyte links` reads them (may be given twice)
+    /// Load of other jobs: counters, a collector or its store, as `hopbyte links` reads them (files may be given twice)
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     pub background: Vec<PathBuf>,
     /// Properties of the counters that their files lack.
     #[command(flatten)]
     pub about: CounterArgs,
+    /// Access to a collector or oracle.
+    #[command(flatten)]
+    pub entry: CollectorArgs,
     /// A running oracle for the load of other jobs: http://HOST:PORT or the path of its socket
     #[arg(
         long,
@@ -174,7 +177,7 @@ impl Asked {
             rank_per: self.node.rank_per,
             background: self.background.clone(),
             counters: self.about.options(),
-            oracle: self.oracle.clone(),
+            live: self.entry.live(self.oracle.as_deref(), &self.background),
             goal: self.objective,
             keep: self.keep,
             overlap: self.overlap,

@@ -1,14 +1,14 @@
 //! `hopbyte oracle query`: cost of the route between two nodes.
 
 use crate::args::{self, CounterArgs, FabricOption, one_of};
-use crate::output::{Answer, Output, Table, count};
-use anyhow::Result;
+use crate::output::{Answer, Output};
+use anyhow::{Result, ensure};
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::{Fabric, NodeId};
-use hopbyte_job::costs::{Asked, CostsSummary, Pair, npy, read_pairs};
+use hopbyte_job::costs::{Asked, CostsSummary, PairCost, npy, read_pairs};
 use hopbyte_job::inputs;
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
-use serde::Serialize;
+use hopbyte_view::terminal::{matrix_text, pairs_text};
 use std::path::PathBuf;
 
 /// Pairs, metric and machine.
@@ -53,18 +53,6 @@ fn overs() -> impl TypedValueParser<Value = Over> {
     one_of(&Over::ALL.map(|o| (o.name(), o.about())))
 }
 
-/// One pair's cost.
-#[derive(Serialize)]
-struct Cost {
-    schema: &'static str,
-    from: String,
-    to: String,
-    #[serde(flatten)]
-    asked: Asked,
-    #[serde(flatten)]
-    pair: Pair,
-}
-
 /// Answers the query.
 pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
     let machine = query.fabric.read(out)?;
@@ -80,6 +68,15 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
         reading.notes.iter().for_each(|note| out.talk(note));
         Some(reading.state)
     } else {
+        ensure!(
+            query.counters.is_empty(),
+            "--counters: metric {} needs no counters\nhint: leave the option out, or choose a metric of counters: {}",
+            query.metric,
+            Metric::counted()
+                .map(|m| m.name())
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
         None
     };
     let costs = RouteCosts::new(
@@ -99,14 +96,8 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
         _ => anyhow::bail!("nothing asked\nhint: give FROM and TO, --pairs FILE or --all"),
     };
     let asked = Asked::new(query.metric, query.aggregate, query.over);
-    let cost = |&(from, to): &(NodeId, NodeId)| Cost {
-        schema: "hopbyte.cost/1",
-        from: fabric.node(from).name.clone(),
-        to: fabric.node(to).name.clone(),
-        asked,
-        pair: Pair::of(fabric, &costs, (from, to)),
-    };
-    let answers: Vec<Cost> = pairs.iter().map(cost).collect();
+    let cost = |&pair: &(NodeId, NodeId)| PairCost::of(asked, fabric, &costs, pair);
+    let answers: Vec<PairCost> = pairs.iter().map(cost).collect();
     for missing in answers.iter().filter_map(|a| a.pair.unroutable.as_ref()) {
         out.talk(missing);
     }
@@ -116,62 +107,10 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
             out.object(answer)?;
         }
     } else {
-        write(query, answers, out)?;
+        let text = pairs_text(&answers, out.colour());
+        out.text(&text)?;
     }
     Ok(Answer::of(complete))
-}
-
-/// Most expensive first.
-fn write(query: &Query, mut answers: Vec<Cost>, out: &mut Output) -> Result<()> {
-    answers.sort_by(|a, b| {
-        let key = |c: &Cost| c.pair.cost.or(c.pair.lower).unwrap_or(f64::INFINITY);
-        key(b).total_cmp(&key(a))
-    });
-    let name = heading(query.metric, query.aggregate);
-    out.line(format!(
-        "# {name} over the {} route, most expensive first",
-        over_text(query.over)
-    ))?;
-    let unit = format!("cost ({})", query.metric.unit());
-    let mut table = Table::new(&["<from", "<to", &unit, "links", "read %"]);
-    for answer in answers {
-        let pair = &answer.pair;
-        let value = match (pair.cost, pair.lower, pair.upper) {
-            (Some(cost), ..) => number(cost),
-            (None, Some(lower), Some(upper)) => format!("{}..{}", number(lower), number(upper)),
-            (None, Some(lower), None) => format!(">= {}", number(lower)),
-            _ => "no route".into(),
-        };
-        let read = format!("{:.0}", 100.0 * pair.coverage);
-        let links = pair.links.to_string();
-        table.row([answer.from, answer.to, value, links, read]);
-    }
-    out.table(&table)?;
-    Ok(())
-}
-
-fn heading(metric: Metric, aggregate: Aggregate) -> String {
-    format!("{aggregate} of {metric}")
-}
-
-fn over_text(over: Over) -> &'static str {
-    match over {
-        Over::Request => "request",
-        Over::Response => "response",
-        Over::Both => "request and response",
-    }
-}
-
-/// Formats whole numbers exactly, ratios and seconds per byte with significant digits.
-fn number(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        return format!("{value}");
-    }
-    if value.abs() < 1e-3 {
-        format!("{value:.3e}")
-    } else {
-        format!("{value:.4}")
-    }
 }
 
 /// The whole matrix between routers: its distribution, and the most expensive pairs.
@@ -182,37 +121,6 @@ fn all(query: &Query, fabric: &Fabric, costs: &RouteCosts, out: &mut Output) -> 
     }
     let asked = Asked::new(query.metric, query.aggregate, query.over);
     let summary = CostsSummary::of(asked, fabric, &matrix);
-    if out.json {
-        out.object(&summary)?;
-        return Ok(Answer::Yes);
-    }
-    out.line(format!(
-        "# {} over the {} route, all {} pairs of routers",
-        heading(query.metric, query.aggregate),
-        over_text(query.over),
-        count(summary.pairs)
-    ))?;
-    let unit = format!("cost ({})", query.metric.unit());
-    let mut table = Table::new(&["<of all pairs", &unit]);
-    for (name, value) in [
-        ("least", summary.min),
-        ("median", summary.median),
-        ("99 %", summary.percentile_99),
-        ("most", summary.max),
-    ] {
-        table.row([
-            name.to_owned(),
-            value.map_or("-".into(), |v| number(f64::from(v))),
-        ]);
-    }
-    out.table(&table)?;
-    out.line(format!(
-        "unknown {}, without a route {}",
-        count(summary.unknown),
-        count(summary.unroutable)
-    ))?;
-    if let Some((from, to)) = &summary.dearest {
-        out.line(format!("dearest: {from} to {to}"))?;
-    }
+    out.answer(&summary, matrix_text)?;
     Ok(Answer::Yes)
 }

@@ -375,6 +375,7 @@ def test_files_in_each_others_place(user: User, words: list[str], said: str) -> 
     (["watch", "localhost:1"], 3, "hint: nothing listens there: check HOST:PORT, or start one with: hopbyte collect"),
     (["links", "no-such-host.invalid:7667", *ON], 3, "collector no-such-host.invalid:7667: failed to lookup"),
     (["fabric", "show", "topology.conf"], 2, "hint: each [ needs its ]"),
+    (["predict", str(DATA / "run-ring"), *ON], 2, "(hopbyte's recorder (.hbr)): `hopbyte record --trace` records"),
     (["oracle", "query", "n77", "n0-1", *ON], 2, "no node 'n77' in torus:4x4\nhint: "),
     (["oracle", "query", "somewhere", "n0-1", *ON], 2, "hint: nodes are called n0-0, n0-1, n0-2; `hopbyte fabric nodes`"),
     (["model", "reproduce", "--from", str(DATA.parent / "scenarios"), "D1", "G555"], 2, "no row G555 in "),

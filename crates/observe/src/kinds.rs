@@ -129,7 +129,13 @@ pub fn of_another_kind(path: &Path, wanted: Content, error: ObserveError) -> Obs
         Some((found, format)) if !found.serves(wanted) => {
             let kind = if path.is_dir() { "folder" } else { "file" };
             let what = found.words();
-            let hint = format!("the {kind} is {what} ({format}): are two arguments swapped?");
+            let advice = match (found, wanted) {
+                (Content::Traffic, Content::Trace) => {
+                    "`hopbyte record --trace` records the order of calls too"
+                }
+                _ => "are two arguments swapped?",
+            };
+            let hint = format!("the {kind} is {what} ({format}): {advice}");
             input.hint(hint).into()
         }
         _ => input.into(),

@@ -333,3 +333,13 @@ def test_an_interrupt_ends_a_search(seconds: float) -> None:
     small = hopbyte.load_traffic("stencil:4x4x4:7")
     document = json.loads(hopbyte.map(small, machine, trials=100).document())
     assert not document["interrupted"]
+
+
+@pytest.mark.parametrize("argument", ["trials", "seed", "threads", "ranks_per_node"])
+@pytest.mark.parametrize("number", [-1, 2**70])
+def test_a_number_that_does_not_fit_names_its_argument(argument: str, number: int) -> None:
+    machine = hopbyte.load_fabric("torus:2x2")
+    traffic = hopbyte.load_traffic("stencil:2x2:5")
+    with pytest.raises(hopbyte.HopbyteError, match=f"^{argument}: found {number}, expected a whole number") as caught:
+        hopbyte.map(traffic, machine, "all", **{argument: number})
+    assert caught.value.id == "HB0002" and caught.value.file == argument

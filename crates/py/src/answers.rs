@@ -1,6 +1,6 @@
 //! Answers of verbs: the record of `--json`, the text of the terminal, and whether the answer is yes.
 
-use crate::errors::{HopbyteError, python};
+use crate::errors::{self, HopbyteError, python};
 use crate::links::Links;
 use crate::machine::Machine;
 use crate::mapping::Mapping;
@@ -77,8 +77,8 @@ pub fn predict(
     placements: Vec<PathBuf>,
     network: &str,
     nodes: Option<&str>,
-    ranks_per_node: Option<u32>,
-    seed: u64,
+    #[pyo3(from_py_with = errors::ranks_per_node)] ranks_per_node: Option<u32>,
+    #[pyo3(from_py_with = errors::seed)] seed: u64,
     collectives: Option<&str>,
     operations_per_second: Option<f64>,
 ) -> PyResult<Answer> {

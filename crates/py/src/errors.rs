@@ -1,11 +1,11 @@
 //! Errors as Python exceptions.
 
-use hopbyte_fabric::InputError;
+use hopbyte_fabric::{Class, InputError};
 use hopbyte_job::failure::input;
 use hopbyte_job::{JobError, class, told};
 use hopbyte_observe::ObserveError;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use std::error::Error;
 
@@ -34,6 +34,44 @@ pub fn python(error: impl Error + 'static) -> PyErr {
     let exception = identified(HopbyteError::new_err(told(error)), error);
     Python::attach(|py| attributes(py, &exception, input(error)));
     exception
+}
+
+/// Converters of whole numbers, for `from_py_with`: a number that does not fit is refused with the argument's name, as
+/// Python's own error (OverflowError) does not.
+macro_rules! whole_numbers {
+    ($($name:ident),*) => {
+        $(pub fn $name<T>(value: &Bound<'_, PyAny>) -> PyResult<T>
+        where
+            T: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+        {
+            whole(stringify!($name), value)
+        })*
+    };
+}
+
+whole_numbers!(
+    ranks_per_node,
+    trials,
+    seed,
+    threads,
+    tasks,
+    worst,
+    node,
+    router
+);
+
+fn whole<T>(name: &str, value: &Bound<'_, PyAny>) -> PyResult<T>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+{
+    value.extract::<T>().map_err(|error| {
+        let error: PyErr = error.into();
+        if !error.is_instance_of::<PyOverflowError>(value.py()) {
+            return error;
+        }
+        let expected = "a whole number, not negative, of a usual size";
+        python(InputError::new(name, value.to_string(), expected).of(Class::OptionValue))
+    })
 }
 
 /// With the identifier of the error's class; the exception is useful without it too.

@@ -1,6 +1,6 @@
 //! Machines: a fabric and its routing.
 
-use crate::errors::python;
+use crate::errors::{self, python};
 use hopbyte_fabric::{Direction, Fabric, NodeId, Routing};
 use hopbyte_job::MachineSource;
 use hopbyte_view::draw::{DrawOptions, LinkLoads, Unit, fabric_svg};
@@ -136,7 +136,7 @@ impl Machine {
     }
 
     /// Router of a node, by numbers.
-    fn router_of(&self, node: u32) -> PyResult<u32> {
+    fn router_of(&self, #[pyo3(from_py_with = errors::node)] node: u32) -> PyResult<u32> {
         let known = self.fabric().nodes().get(node as usize);
         known
             .map(|n| n.router.0)
@@ -144,7 +144,10 @@ impl Machine {
     }
 
     /// Coordinates of a router, if the machine is a grid or a dragonfly.
-    fn coordinates(&self, router: u32) -> PyResult<Option<Vec<u32>>> {
+    fn coordinates(
+        &self,
+        #[pyo3(from_py_with = errors::router)] router: u32,
+    ) -> PyResult<Option<Vec<u32>>> {
         if router as usize >= self.fabric().routers().len() {
             return Err(PyValueError::new_err(format!("no router {router}")));
         }
@@ -184,7 +187,7 @@ impl Machine {
         name: &str,
         unit: &str,
         title: &str,
-        worst: usize,
+        #[pyo3(from_py_with = errors::worst)] worst: usize,
     ) -> PyResult<String> {
         let unit = match unit {
             "s" => Unit::Seconds,

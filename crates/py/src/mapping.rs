@@ -1,7 +1,7 @@
 //! Evaluation and search of placements.
 
 use crate::arrays::column;
-use crate::errors::{HopbyteError, python};
+use crate::errors::{self, HopbyteError, python};
 use crate::html::table;
 use crate::interrupt::interruptible;
 use crate::links::Links;
@@ -238,7 +238,7 @@ pub fn map(
     traffic: Py<Traffic>,
     machine: &Machine,
     nodes: Nodes,
-    ranks_per_node: Option<u32>,
+    #[pyo3(from_py_with = errors::ranks_per_node)] ranks_per_node: Option<u32>,
     objective: &str,
     metric: &str,
     aggregate: Option<&str>,
@@ -247,9 +247,9 @@ pub fn map(
     response_fraction: Option<f64>,
     wire: &str,
     seconds: f64,
-    trials: Option<u64>,
-    seed: u64,
-    threads: usize,
+    #[pyo3(from_py_with = errors::trials)] trials: Option<u64>,
+    #[pyo3(from_py_with = errors::seed)] seed: u64,
+    #[pyo3(from_py_with = errors::threads)] threads: usize,
     keep: &str,
 ) -> PyResult<Mapping> {
     let now = current.as_ref().map(Py::get);

@@ -1,7 +1,7 @@
 //! Placements of ranks.
 
 use crate::arrays::column;
-use crate::errors::{HopbyteError, python};
+use crate::errors::{self, HopbyteError, python};
 use crate::html::table;
 use crate::machine::Machine;
 use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
@@ -62,7 +62,7 @@ pub fn load_placement(
     source: PathBuf,
     machine: &Machine,
     nodes: Option<Nodes>,
-    ranks_per_node: u32,
+    #[pyo3(from_py_with = errors::ranks_per_node)] ranks_per_node: u32,
 ) -> PyResult<Placement> {
     let allocation = nodes
         .map(|n| n.allocate(machine, Some(ranks_per_node), 0))
@@ -78,8 +78,8 @@ pub fn load_placement(
 pub fn place(
     machine: &Machine,
     nodes: Nodes,
-    tasks: Option<usize>,
-    ranks_per_node: Option<u32>,
+    #[pyo3(from_py_with = errors::tasks)] tasks: Option<usize>,
+    #[pyo3(from_py_with = errors::ranks_per_node)] ranks_per_node: Option<u32>,
     how: &str,
 ) -> PyResult<Placement> {
     let fabric = machine.fabric();

@@ -1,7 +1,7 @@
 //! Traffic of an application.
 
 use crate::arrays::column;
-use crate::errors::python;
+use crate::errors::{self, python};
 use crate::html::table;
 use hopbyte_fabric::{Exchange, Fabric, FabricError};
 use hopbyte_job::Following;
@@ -112,7 +112,7 @@ impl Traffic {
         from_rank: PyReadonlyArray1<'_, i64>,
         to_rank: PyReadonlyArray1<'_, i64>,
         bytes: PyReadonlyArray1<'_, f64>,
-        tasks: Option<usize>,
+        #[pyo3(from_py_with = errors::tasks)] tasks: Option<usize>,
     ) -> PyResult<Self> {
         let (from, to, bytes) = (from_rank.as_array(), to_rank.as_array(), bytes.as_array());
         if from.len() != to.len() || from.len() != bytes.len() {

@@ -139,7 +139,7 @@ pub enum FabricError {
         name: String,
     },
     /// An unknown name or number.
-    #[error("no {what} '{name}' in {fabric}{}", near(what, .similar, .examples))]
+    #[error("no {what} '{name}' in {fabric}\nhint: {hint}")]
     Unknown {
         /// "router", "node" or "link".
         what: &'static str,
@@ -147,10 +147,8 @@ pub enum FabricError {
         name: String,
         /// Source of the fabric.
         fabric: String,
-        /// Similar names, if any.
-        similar: Vec<String>,
-        /// Some of the fabric's names.
-        examples: Vec<String>,
+        /// Similar names, or some of the fabric's.
+        hint: String,
     },
     /// A name that matches several nodes.
     #[error("'{name}' names {count} nodes, among them {}\nhint: give the full node name", .examples.join(", "))]
@@ -187,17 +185,18 @@ impl FabricError {
     }
 }
 
-fn near(what: &str, similar: &[String], examples: &[String]) -> String {
+/// Names in place of an unknown one: similar ones, or some of all.
+pub(crate) fn names_instead(what: &str, similar: &[String], examples: &[String]) -> String {
     if !similar.is_empty() {
-        return format!("\nhint: there is {}", similar.join(", "));
+        return format!("there is {}", similar.join(", "));
     }
     let list = match what {
         "node" => "; `hopbyte fabric nodes` lists them",
         _ => "",
     };
     match examples {
-        [] => format!("\nhint: it has no {what}s"),
-        some => format!("\nhint: {what}s are called {}{list}", some.join(", ")),
+        [] => format!("it has no {what}s"),
+        some => format!("{what}s are called {}{list}", some.join(", ")),
     }
 }
 

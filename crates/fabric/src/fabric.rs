@@ -1,7 +1,7 @@
 //! The machine: routers, nodes and directed links, immutable once built.
 
 use crate::direction::Direction;
-use crate::error::FabricError;
+use crate::error::{FabricError, names_instead};
 use crate::hash::Fnv;
 use crate::hosts::Inside;
 use crate::ids::{KindId, LinkId, NodeId, RouterId};
@@ -431,12 +431,22 @@ impl Fabric {
         name: &str,
         all: impl Iterator<Item = &'a str> + Clone,
     ) -> FabricError {
+        let some: Vec<String> = all.clone().take(EXAMPLES).map(str::to_owned).collect();
+        self.no_such(what, name, &crate::similar(name, all), &some)
+    }
+
+    fn no_such(
+        &self,
+        what: &'static str,
+        name: &str,
+        similar: &[String],
+        some: &[String],
+    ) -> FabricError {
         FabricError::Unknown {
             what,
             name: name.chars().take(80).collect(),
             fabric: self.source().to_owned(),
-            similar: crate::similar(name, all.clone()),
-            examples: all.take(EXAMPLES).map(str::to_owned).collect(),
+            hint: names_instead(what, similar, some),
         }
     }
 
@@ -471,14 +481,10 @@ impl Fabric {
     pub fn find_link(&self, name: &str) -> Result<LinkId, FabricError> {
         self.link_ids()
             .find(|&l| self.link_name(l) == name)
-            .ok_or_else(|| FabricError::Unknown {
-                what: "link",
-                name: name.chars().take(80).collect(),
-                fabric: self.source().to_owned(),
-                similar: Vec::new(),
-                examples: (self.link_ids().take(EXAMPLES))
-                    .map(|l| self.link_name(l))
-                    .collect(),
+            .ok_or_else(|| {
+                let some = self.link_ids().take(EXAMPLES);
+                let some: Vec<String> = some.map(|l| self.link_name(l)).collect();
+                self.no_such("link", name, &[], &some)
             })
     }
 

@@ -171,7 +171,7 @@ impl View<'_> {
                 link.is_some_and(|l| self.routers_at(l).contains(&router))
             };
             let (parts, others): (Vec<Fault>, Vec<Fault>) = rest.into_iter().partition(at);
-            joined.extend(whole.map(|whole| together(whole, parts)));
+            joined.extend(whole.map(|whole| together(whole, &parts)));
             rest = others;
         }
     }
@@ -227,7 +227,7 @@ fn own_link(component: Component) -> Option<LinkId> {
 }
 
 /// One fault in place of several, which become its alternatives.
-fn together(hypothesis: usize, parts: Vec<Fault>) -> Fault {
+fn together(hypothesis: usize, parts: &[Fault]) -> Fault {
     let shares = parts.iter().map(|f| f.share);
     let lowered: BTreeSet<usize> = parts.iter().flat_map(|f| f.lowered.clone()).collect();
     Fault {

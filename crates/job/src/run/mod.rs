@@ -161,7 +161,7 @@ pub fn prepare(words: &[OsString], preparation: &Preparation) -> Launch {
     let (send, receive) = mpsc::channel();
     let (own, preparation) = (words.to_vec(), preparation.clone());
     let decide = move || {
-        let _ = send.send(decide(&own, preparation, until));
+        let _ = send.send(decide(&own, &preparation, until));
     };
     // Under a limit of processes a thread may be refused; its end of the channel is then closed.
     let _ = std::thread::Builder::new().spawn(decide);
@@ -195,7 +195,7 @@ fn within<T: Send + 'static>(
     receive.recv_timeout(limit).ok()
 }
 
-fn decide(words: &[OsString], preparation: Preparation, until: Instant) -> Result<Launch> {
+fn decide(words: &[OsString], preparation: &Preparation, until: Instant) -> Result<Launch> {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let shape = Shape::of(words, &variable)?;
     let hosts = shape.hosts(&variable)?;
@@ -204,7 +204,7 @@ fn decide(words: &[OsString], preparation: Preparation, until: Instant) -> Resul
         return Ok(Launch::unchanged(words, vec![remark]));
     }
     let settings = Settings::load();
-    let decided = settings.and_then(|s| decided(words, &shape, hosts, &s, &preparation, until));
+    let decided = settings.and_then(|s| decided(words, &shape, hosts, &s, preparation, until));
     match (decided, misspelt_variables()) {
         (Ok(mut launch), Some(misspelt)) => {
             launch.remarks.insert(0, misspelt);

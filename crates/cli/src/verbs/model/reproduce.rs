@@ -109,19 +109,19 @@ impl ReproduceArgs {
     }
 
     fn wants(&self, row: &Row) -> bool {
-        let claim = |id| row.check.iter().any(|c| is(id, c.id.as_deref()));
-        let is_own = |id| is(id, Some(&row.id)) || claim(id);
-        self.ids.is_empty() || self.ids.iter().any(is_own)
+        let claim = |id: &str| row.check.iter().any(|c| is(id, c.id.as_deref()));
+        let is_own = |id: &str| is(id, Some(&row.id)) || claim(id);
+        self.ids.is_empty() || self.ids.iter().any(|id| is_own(id))
     }
 
     fn wants_claim(&self, verdict: &Verdict) -> bool {
-        let asked = |id| is(id, Some(&verdict.row)) || is(id, Some(&verdict.id));
-        self.ids.is_empty() || self.ids.iter().any(asked)
+        let asked = |id: &str| is(id, Some(&verdict.row)) || is(id, Some(&verdict.id));
+        self.ids.is_empty() || self.ids.iter().any(|id| asked(id))
     }
 }
 
 /// Whether an id is the given one, in any case.
-fn is(id: &String, name: Option<&str>) -> bool {
+fn is(id: &str, name: Option<&str>) -> bool {
     name.is_some_and(|name| name.eq_ignore_ascii_case(id))
 }
 

@@ -73,7 +73,7 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
             "--counters: metric {} needs no counters\nhint: leave the option out, or choose a metric of counters: {}",
             query.metric,
             Metric::counted()
-                .map(|m| m.name())
+                .map(Metric::name)
                 .collect::<Vec<_>>()
                 .join(", ")
         );

@@ -33,7 +33,17 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Increase, ObserveErro
         match row.link(fabric) {
             Some(link) => {
                 snapshot.matched += 1;
-                links.entry(link).or_default().add(&row);
+                let sum = links.entry(link).or_default();
+                sum.add(&row);
+                if sum.tiles > fabric.ports(link).len() as f64 {
+                    let tiles = fabric.ports(link).len();
+                    let expected = format!("{tiles} tiles from these routers, as the machine has");
+                    let found = format!("a row for one more tile of {}", fabric.link_name(link));
+                    let error = text.error(found, expected).at(line.number);
+                    return Err(error
+                        .hint("rows of several readings or runs: give a file for each")
+                        .into());
+                }
             }
             None => snapshot.unmatched += 1,
         }

@@ -84,8 +84,8 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
     let columns = Columns::parse(text, header, left_out)?;
     let mut layouts: HashMap<String, Arc<Layout>> = HashMap::new();
     let mut readings: Vec<Reading> = Vec::new();
-    // Both nodes of a Gemini report its router: one row for each time.
-    let mut last: HashMap<String, Moment> = HashMap::new();
+    // Both nodes of a Gemini report its router: one row for each time. Stores write a row again that they sent twice.
+    let mut last: HashMap<String, usize> = HashMap::new();
     for line in lines {
         if is_header(line.trimmed()) {
             // Stores that roll over repeat the header.
@@ -96,13 +96,16 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             continue;
         }
         let reading = columns.reading(text, line, &mut layouts)?;
-        if columns.by_place {
-            let node = reading.layout.node.clone();
-            if last.insert(node.clone(), reading.moment) == Some(reading.moment) {
-                left_out.note("row of the same router and time as the one before", node);
-                continue;
-            }
+        let node = &reading.layout.node;
+        let before = last.get(node).map(|&before| &readings[before]);
+        let before = before.filter(|before| before.moment == reading.moment);
+        if before.is_some_and(|b| columns.by_place || b.values == reading.values) {
+            let what = ["node", "router"][usize::from(columns.by_place)];
+            let why = format!("row of the same {what} and time as the one before");
+            left_out.note(why, node.as_str());
+            continue;
         }
+        last.insert(node.clone(), readings.len());
         readings.push(reading);
     }
     if readings.is_empty() {
@@ -422,6 +425,22 @@ mod tests {
         assert!(left_out.counts().any(|(why, _)| why == NO_ROWS));
         assert!(!is_released(row(5, 0, [0, 0, 0]).as_bytes()), "1970");
         assert!(!is_released(row(1_483_250_400, 0, [0, 0, 5000]).as_bytes()));
+    }
+
+    #[test]
+    fn a_row_that_was_stored_twice_counts_once() {
+        let fabric = spec::fabric("gemini:4x4x24").unwrap();
+        let content = "#Time,Time_usec,ProducerName,X+_traffic (B)\n10.0,0,nid00000,1000\n\
+            11.0,0,nid00000,3000\n11.0,0,nid00000,3000\n12.0,0,nid00000,7000\n";
+        let mut left_out = LeftOut::default();
+        let readings = readings(&text(content), &mut left_out).unwrap();
+        assert_eq!(readings.len(), 3);
+        let said: Vec<String> = left_out.sentences().collect();
+        assert!(said[0].contains("same node and time"), "{said:?}");
+        let series = series(&fabric, "f", readings, &PortMap::new());
+        let windows = series.unwrap().all();
+        let windows: Vec<_> = windows.iter().map(|w| w.window_seconds()).collect();
+        assert_eq!(windows, [Some(1.0), Some(1.0)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use hopbyte_fabric::{
     Side,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The schema of every line.
 const SCHEMA: &str = "hopbyte.link/1";
@@ -161,6 +161,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
         .collect();
     let mut snapshot = Increase::new(fabric, text.file());
     let mut waits = Vec::new();
+    let mut seen = HashSet::new();
     for row in rows(text)? {
         let (line, row) = row?;
         if let Some(summary) = row.summary {
@@ -178,6 +179,14 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
             snapshot.unmatched += 1;
             continue;
         };
+        if !seen.insert(*link) {
+            let name = row.link.as_deref().unwrap_or_default();
+            let error = text.error(name, "every link once, and the summary last");
+            let error = error.hint("the file has several tables: give a file for each");
+            return Err(line
+                .map_or(error.clone(), |line| error.at(line.number))
+                .into());
+        }
         snapshot.matched += 1;
         if let Some(seconds) = row.window_seconds.filter(|w| w.is_finite() && *w > 0.0) {
             for side in [Side::Arrivals, Side::Departures] {

@@ -11,7 +11,7 @@ use super::names;
 use super::reading::{Layout, Port, Reading};
 use crate::text::{Line, Text, decimal, hexadecimal, lossy};
 use hopbyte_fabric::{InputError, LeftOut, Quantity};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Counters: name in the MAD and the kernel's name, in the order of a reading.
@@ -45,6 +45,8 @@ const DETAILS: [&str; 10] = [
     "PortSwLifetimeLimitDiscards",
     "PortSwHOQLifetimeLimitDiscards",
 ];
+/// Reason for ports that may be missing.
+const CUT: &str = "end of an output of ibqueryerrors, without '## Summary': ports may be missing";
 /// Number of 64-bit counters among them.
 const EXTENDED: usize = 4;
 /// Last counters of `perfquery`'s blocks, of all versions.
@@ -91,13 +93,24 @@ pub(super) fn kernel_name(mad: &str) -> Option<&'static str> {
 pub(super) fn is_line(line: &[u8]) -> bool {
     let starts = [
         &b"Data Counters for 0x"[..],
+        b"Data Counters for \"",
         b"Errors for 0x",
+        b"Errors for \"",
         b"# Port counters: ",
         b"# Port extended counters: ",
         b"# PortRcvErrorDetails counters: ",
         b"# PortXmitDiscardDetails counters: ",
     ];
     starts.iter().any(|s| line.starts_with(s))
+}
+
+/// The kind of a report of `ibqueryerrors` and its device's name, of a heading: `Errors for 0x200070 "name"`, and
+/// `Errors for "name"` of an adapter, whose ports have GUIDs of their own.
+fn heading(content: &str) -> Option<(&str, &str)> {
+    let (kind, device) = content.split_once(" for ")?;
+    let (guid, name) = device.split_once('"').unwrap_or((device, ""));
+    let is_adapter = guid.is_empty() && matches!(kind, "Errors" | "Data Counters");
+    (is_adapter || guid.starts_with("0x")).then(|| (kind, name.trim_end_matches(['"', ':'])))
 }
 
 /// A device and the values read for its ports.
@@ -246,8 +259,13 @@ type Devices = BTreeMap<(u64, String), Device>;
 struct Scan<'a> {
     text: &'a Text,
     devices: Devices,
-    /// Name of the heading.
+    /// Kind and name of the heading.
+    kind: String,
     name: String,
+    /// Lines of the ports read so far, by kind of heading, device and port.
+    seen: HashMap<(String, String, u16), u64>,
+    /// Whether the last report of `ibqueryerrors` lacks its summary.
+    open: bool,
     /// Device and port of the block.
     lid: String,
     port: Option<u16>,
@@ -268,7 +286,10 @@ impl<'a> Scan<'a> {
         let mut scan = Self {
             text,
             devices: BTreeMap::new(),
+            kind: String::new(),
             name: String::new(),
+            seen: HashMap::new(),
+            open: false,
             lid: String::new(),
             port: None,
             extended: false,
@@ -280,6 +301,9 @@ impl<'a> Scan<'a> {
             scan.line(line, node)?;
         }
         scan.end()?;
+        if scan.open {
+            left_out.note(CUT, text.file());
+        }
         if scan.devices.is_empty() {
             if scan.sums > 0 {
                 return Err(text
@@ -319,6 +343,8 @@ impl<'a> Scan<'a> {
             .or_else(|| content.strip_prefix("# PortXmitDiscardDetails "));
         if let Some(block) = block.filter(|b| b.contains("counters: ")) {
             self.extended = block.starts_with("extended");
+            let kind = content.split_once(':').map_or("", |(kind, _)| kind);
+            kind.clone_into(&mut self.kind);
             let lid = block
                 .split_once(": Lid ")
                 .and_then(|(_, l)| l.split(' ').next());
@@ -327,9 +353,11 @@ impl<'a> Scan<'a> {
             self.port = None;
         } else if content.is_empty() || content.starts_with(['#', '-']) {
             self.port = None;
-        } else if content.contains(" for 0x") {
-            let name = content.split_once('"').map_or("", |(_, rest)| rest);
-            self.name = name.trim_end_matches(['"', ':']).to_owned();
+            self.open &= !content.starts_with("## Summary");
+        } else if let Some((kind, name)) = heading(&content) {
+            kind.clone_into(&mut self.kind);
+            name.clone_into(&mut self.name);
+            self.open = true;
         } else if let Some(row) = content.strip_prefix("GUID 0x") {
             self.row(line, row)?;
         } else if let Some((name, value)) = content.split_once(':') {
@@ -348,6 +376,19 @@ impl<'a> Scan<'a> {
         let expected = format!("one of {}", LAST.join(", "));
         let error = self.text.error(found, expected);
         Err(error.hint("the output was cut, or is being written: read it again"))
+    }
+
+    /// Refuses a port that was read before: the file has several readings, of which none is later than another.
+    fn once(&mut self, line: Line<'_>, device: String, port: u16) -> Result<(), InputError> {
+        let port = (self.kind.clone(), device, port);
+        let Some(first) = self.seen.insert(port, line.number) else {
+            return Ok(());
+        };
+        let expected = format!("every port once, but this one is on line {first} too");
+        let error = self.text.error_at(line, expected);
+        Err(error.hint(
+            "give a file for each moment, the earliest first, and for each device of perfquery",
+        ))
     }
 
     /// `200070 port 1: [PortXmitData == 1872 (7.312KB)] …`; sums over all ports are skipped.
@@ -370,6 +411,7 @@ impl<'a> Scan<'a> {
             let digits = value.split([' ', ']']).next().unwrap_or_default();
             values.take(name.trim(), decimal(digits.as_bytes()).ok_or_else(wrong)?);
         }
+        self.once(line, format!("0x{guid:016x}"), port)?;
         let device = self.devices.entry((guid, String::new())).or_default();
         device.name.clone_from(&self.name);
         let known = device.ports.entry(port).or_default();
@@ -396,7 +438,11 @@ impl<'a> Scan<'a> {
             self.sums += usize::from(port == 255);
             self.management += usize::from(port == 0);
             self.port = Some(port).filter(|p| !matches!(p, 0 | 255));
-            return Ok(());
+            let device = node.unwrap_or(&self.lid).to_owned();
+            return match self.port {
+                Some(port) => self.once(line, device, port),
+                None => Ok(()),
+            };
         }
         let known = COUNTERS.iter().any(|(mad, _)| *mad == name) || DETAILS.contains(&name);
         let (Some(port), true) = (self.port, known) else {

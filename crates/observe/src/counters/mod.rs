@@ -155,15 +155,22 @@ pub fn counter_series(
     let mut left_out = LeftOut::default();
     let mut systems = BTreeMap::new();
     let mut options = Cow::Borrowed(options);
+    let mut read = Vec::new();
     for text in texts {
         match Content::of(text, fabric, &options, &mut left_out)? {
-            Content::Readings(more) => readings.extend(more),
+            Content::Readings(more) => {
+                readings.extend(more);
+                read.push(text);
+            }
             Content::Systems(more) => systems.extend(more),
             Content::Ports(rows) => {
                 let map = &mut options.to_mut().ports;
                 ports::add(&rows, fabric, map, &mut left_out);
             }
-            Content::Increases(more) => increases.extend(more),
+            Content::Increases(more) => {
+                increases.extend(more);
+                read.push(text);
+            }
         }
         if !readings.is_empty() && !increases.is_empty() {
             let error = text.error("increases beside totals", "files of one kind");
@@ -171,7 +178,12 @@ pub fn counter_series(
             return Err(error.into());
         }
     }
-    let source = source(texts);
+    // Tables beside the counters are no readings.
+    let source = if read.is_empty() {
+        source(texts)
+    } else {
+        source(read)
+    };
     if readings.is_empty() && increases.is_empty() && !systems.is_empty() {
         let said: Vec<String> = left_out.sentences().collect();
         let error = InputError::new(&source, "the hardware of a switch", "counters of links");
@@ -302,8 +314,9 @@ fn drop_impossible(series: &mut Series, fabric: &Fabric) {
 }
 
 /// Description of the origin of totals, for people.
-fn source(texts: &[Text]) -> String {
-    match texts {
+fn source<'a>(texts: impl IntoIterator<Item = &'a Text>) -> String {
+    let texts: Vec<&Text> = texts.into_iter().collect();
+    match texts[..] {
         [] => "nothing".into(),
         [one] => one.file().into(),
         [first, .., last] => format!("from {} to {}", first.file(), last.file()),

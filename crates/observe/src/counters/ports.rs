@@ -13,10 +13,13 @@
 use super::join::PortMap;
 use crate::text::{Text, cells, lossy};
 use hopbyte_fabric::{End, Fabric, InputError, LeftOut, LinkId};
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 
 /// Reason for rows that are left out.
 const OTHER: &str = "row of a table of ports whose switch, peer or link the fabric lacks";
+
+/// Reason for rows that are left out for those of a later table.
+const MOVED: &str = "row of a table of ports for which a later table has another peer";
 
 /// Whether a line is the header.
 pub(super) fn is_line(line: &[u8]) -> bool {
@@ -32,12 +35,23 @@ pub(super) type Row = [String; 3];
 
 /// All rows below the header; columns behind the third are not used.
 pub(super) fn rows(text: &Text, _: &mut LeftOut) -> Result<Vec<Row>, InputError> {
-    let mut rows = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
+    let mut seen = HashMap::new();
     let lines = text.lines().filter(|l| !l.trimmed().is_empty());
     for line in lines.skip_while(|l| !is_line(l.trimmed())).skip(1) {
         let cells: Vec<&[u8]> = cells(line.trimmed()).take(3).collect();
         let row: Result<[&[u8]; 3], _> = cells.try_into();
         let row = row.map_err(|_| text.error_at(line, "switch,port,peer"))?;
+        match seen.entry((row[0], row[1])) {
+            hash_map::Entry::Vacant(port) => port.insert(line.number),
+            hash_map::Entry::Occupied(port) => {
+                let expected = format!("one row a port, which line {} has too", port.get());
+                let error = text.error_at(line, expected);
+                return Err(
+                    error.hint("a port has one peer: leave the rows of cables that were moved out")
+                );
+            }
+        };
         rows.push(row.map(|cell| lossy(cell).into_owned()));
     }
     Ok(rows)
@@ -54,7 +68,10 @@ pub(super) fn add(rows: &[Row], fabric: &Fabric, map: &mut PortMap, left_out: &m
         *before += 1;
         match link {
             Some(&link) => {
-                map.insert((switch.clone(), port.clone()), link);
+                let before = map.insert((switch.clone(), port.clone()), link);
+                if before.is_some_and(|before| before != link) {
+                    left_out.note(MOVED, format!("{switch} {port}"));
+                }
             }
             None => left_out.note(OTHER, format!("{switch} {port}")),
         }

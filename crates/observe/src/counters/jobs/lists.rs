@@ -187,6 +187,10 @@ fn slurm(text: &Text, job: &Map<String, Value>) -> Result<Listed, InputError> {
     let Some(id) = job.get("job_id").and_then(Value::as_u64) else {
         return Err(text.error("a job without job_id", "jobs of Slurm"));
     };
+    // The components of a heterogeneous job have ids of their own and talk to each other: they are one job.
+    let of_sacct = job.get("het").and_then(|het| het.get("job_id"));
+    let whole = number(job.get("het_job_id")).or_else(|| number(of_sacct));
+    let id = whole.map_or(id, |whole| whole as u64);
     Ok(Listed {
         id: checked(text, &id.to_string())?,
         hosts: slurm_hosts(word(job.get("nodes")).unwrap_or_default()),
@@ -253,6 +257,7 @@ fn scontrol(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
         }
         let Some(job) = jobs.last_mut() else { continue };
         match key {
+            "HetJobId" => job.id = checked(text, value)?,
             "JobState" => job.running = value == "RUNNING",
             // `ReqNodeList` and `ExcNodeList` are other keys.
             "NodeList" => job.hosts = slurm_hosts(value),
@@ -315,7 +320,7 @@ fn csv(text: &Text) -> Option<Result<Vec<Listed>, ObserveError>> {
                 .ok_or_else(|| text.error_at(line, "times in Unix seconds")),
         };
         Ok(Listed {
-            id: checked(text, &row[job])?,
+            id: checked(text, &row[job]).map_err(|e| e.at(line.number))?,
             hosts: row[node].clone(),
             running: true,
             start: time(times[0])?,

@@ -47,6 +47,7 @@ fn bad_jobs_are_named() {
             "jobs.csv:3: found 0,0,0,0,2",
         ),
         ("g,r,c,n,jobid\n9,0,0,0,1\n", "jobs.csv: found 1 rows, none"),
+        ("job,node\n7,n0\n,n1\n", "jobs.csv:3: found nothing"),
     ] {
         let error = read(content, &fabric).unwrap_err();
         assert!(
@@ -68,6 +69,45 @@ fn lists_without_times_say_so() {
     assert!(at(without).contains("has no times"), "{}", at(without));
     let other = "job,node,start,end\n7,n0-0,10,20\n";
     assert!(at(other).contains("within the list"), "{}", at(other));
+}
+
+/// The components of a heterogeneous job have ids of their own.
+#[test]
+fn a_heterogeneous_job_of_slurm_is_one_job() {
+    let fabric = spec::fabric("torus:2x2").unwrap();
+    let set = |n: u32| format!("{{\"set\":true,\"infinite\":false,\"number\":{n}}}");
+    let squeue = |id: u32, node: &str| {
+        format!(
+            "{{\"job_id\":{id},\"het_job_id\":{},\"job_state\":[\"RUNNING\"],\"nodes\":\"{node}\"}}",
+            set(7)
+        )
+    };
+    let sacct = |id: u32, node: &str| {
+        format!(
+            "{{\"job_id\":{id},\"het\":{{\"job_id\":7,\"job_offset\":{}}},\"state\":{{\"current\":[\"RUNNING\"]}},\"nodes\":\"{node}\"}}",
+            set(id - 7)
+        )
+    };
+    let alone = squeue(9, "n1-1").replace(&set(7), &set(0));
+    let scontrol = |id: u32, node: &str| {
+        format!(
+            "JobId={id} HetJobId=7 HetJobOffset=0 JobName=a\n   JobState=RUNNING\n   NodeList={node}\n"
+        )
+    };
+    let json = |jobs: &[String]| format!("{{\"jobs\":[{}]}}", jobs.join(","));
+    for (list, ids) in [
+        (
+            json(&[squeue(7, "n0-0"), squeue(8, "n1-0"), alone]),
+            vec!["7", "9"],
+        ),
+        (json(&[sacct(7, "n0-0"), sacct(8, "n1-0")]), vec!["7"]),
+        (scontrol(7, "n0-0") + &scontrol(8, "n1-0"), vec!["7"]),
+    ] {
+        let jobs = read(&list, &fabric).unwrap();
+        assert_eq!(jobs.ids(), ids, "{list}");
+        let node = fabric.find_node("n1-0").unwrap();
+        assert_eq!(jobs.jobs_on(node), [0]);
+    }
 }
 
 /// The same jobs in the form of every batch system.

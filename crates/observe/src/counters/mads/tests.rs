@@ -261,6 +261,39 @@ fn a_part_number_gives_the_tick() {
     assert_eq!((wait.quantity, wait.factor), (Q::CreditStallBytes, 128.0));
 }
 
+/// Headings of adapters have no GUID; the tick of a switch above them is not theirs.
+#[test]
+fn an_adapter_behind_a_switch_has_no_tick() {
+    let switch =
+        "Errors for 0x2 \"MF0;s:MQM8700/U1\"\n   GUID 0x2 port 4: [PortXmitWait == 1010]\n";
+    let adapter = "Errors for \"h1 HCA-1\"\n   GUID 0x11 port 1: [PortXmitWait == 90]\n";
+    let end = "\n## Summary: 2 nodes checked, 2 bad nodes found\n";
+    let waits = |content: &str, said: usize| {
+        let mut left_out = LeftOut::default();
+        let read = readings(&text(content), None, Moment::default(), &mut left_out).unwrap();
+        assert_eq!(left_out.counts().count(), said, "{left_out:?}");
+        let wait = |r: &Reading| {
+            let wait = r
+                .layout
+                .counters
+                .iter()
+                .find(|c| c.name == "port_xmit_wait");
+            (r.layout.node.clone(), wait.unwrap().quantity)
+        };
+        read.iter().map(wait).collect::<Vec<_>>()
+    };
+    let expected = [
+        ("0x0000000000000002".to_owned(), Q::CreditStallBytes),
+        ("0x0000000000000011".to_owned(), Q::CreditStallCount),
+    ];
+    assert_eq!(waits(&[switch, adapter, end].concat(), 0), expected);
+    assert_eq!(waits(&[adapter, switch, end].concat(), 0), expected);
+    // Adapters alone are recognised, and a report that was cut says so.
+    let adapters = [adapter, end].concat();
+    assert!(adapters.lines().any(|l| is_line(l.as_bytes())));
+    assert_eq!(waits(&[switch, adapter].concat(), 1), expected);
+}
+
 #[test]
 fn what_is_not_above_zero_is_zero() {
     let rows = row(2, "s", 4, 5, 7, true);

@@ -534,6 +534,17 @@ impl Fabric {
 
     /// Number of links and most frequent capacity of every kind, by kind name.
     pub fn kind_summary(&self) -> BTreeMap<&str, (usize, BytesPerSecond)> {
+        let rates = self.kind_rates().into_iter();
+        let summary = rates.map(|(kind, rates)| {
+            let links = rates.iter().map(|&(_, n)| n).sum();
+            let common = rates.first().map_or(BytesPerSecond(0.0), |&(rate, _)| rate);
+            (kind, (links, common))
+        });
+        summary.collect()
+    }
+
+    /// The nominal capacities of every kind's links and the number of links of each, the most frequent first.
+    pub fn kind_rates(&self) -> BTreeMap<&str, Vec<(BytesPerSecond, usize)>> {
         let mut capacities: BTreeMap<&str, BTreeMap<u64, usize>> = BTreeMap::new();
         for id in self.link_ids() {
             let bits = self.link(id).nominal.0.to_bits();
@@ -543,17 +554,13 @@ impl Fabric {
                 .entry(bits)
                 .or_default() += 1;
         }
-        capacities
-            .into_iter()
-            .map(|(kind, counts)| {
-                let links = counts.values().sum();
-                let common = counts
-                    .iter()
-                    .max_by_key(|&(_, n)| n)
-                    .map_or(0, |(&bits, _)| bits);
-                (kind, (links, BytesPerSecond(f64::from_bits(common))))
-            })
-            .collect()
+        let sorted = capacities.into_iter().map(|(kind, counts)| {
+            let mut rates: Vec<(u64, usize)> = counts.into_iter().collect();
+            rates.sort_unstable_by_key(|&(bits, n)| std::cmp::Reverse((n, bits)));
+            let of_bits = |(bits, n)| (BytesPerSecond(f64::from_bits(bits)), n);
+            (kind, rates.into_iter().map(of_bits).collect())
+        });
+        sorted.collect()
     }
 }
 

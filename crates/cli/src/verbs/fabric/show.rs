@@ -45,11 +45,9 @@ pub fn run(args: &ShowArgs, out: &mut Output) -> Result<Answer> {
     let mut kinds: Vec<_> = show.kinds.iter().collect();
     kinds.sort_by_key(|(name, row)| (!row.hop, std::cmp::Reverse(row.links), *name));
     for (name, row) in kinds {
-        table.row([
-            (*name).to_owned(),
-            count(row.links),
-            format!("{:.3}", row.capacity_bytes_per_s / 1e9),
-        ]);
+        for (links, capacity) in row.rows() {
+            table.row([(*name).to_owned(), count(links), capacity]);
+        }
     }
     out.table(&table)?;
     Ok(Answer::Yes)

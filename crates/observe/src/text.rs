@@ -2,11 +2,17 @@
 //!
 //! A [`Text`] is a whole file in memory, decompressed if its content is gzip or zstd, regardless of its name. While
 //! it is read, its size and the length of every line are checked against [`Limits`]: a hundred megabytes without a
-//! line end are refused after the first megabyte, unless they begin as JSON or XML. Parsing works on byte slices; only names become strings, with bytes
+//! line end are refused after the first megabyte, unless they begin as JSON or XML. Lines end in `\n`, `\r\n`, or all in
+//! `\r`. Parsing works on byte slices; only names become strings, with bytes
 //! that are not UTF-8 replaced.
 //!
 //! [`open`] opens all files of a user: regular files, and pipes that are already open. Reading a named pipe without a
 //! writer, a device or a socket could block for ever.
+
+mod cells;
+mod unreadable;
+
+pub use cells::{Cells, cells};
 
 use crate::ObserveError;
 use flate2::bufread::MultiGzDecoder;
@@ -98,10 +104,12 @@ impl Text {
         let mut into = Bounded::new(file, limits);
         into.bytes
             .reserve(size.min(limits.bytes).min(1 << 28) as usize);
-        let magic: [u8; 4] = {
-            let start = input.fill_buf().map_err(|e| into.failed(&e))?;
-            std::array::from_fn(|i| start.get(i).copied().unwrap_or(0))
-        };
+        let start = input.fill_buf().map_err(|e| into.failed(&e))?;
+        let start = start[..start.len().min(unreadable::START)].to_vec();
+        if let Some((found, hint)) = unreadable::packed(&start).filter(|_| !limits.binary) {
+            return Err(InputError::new(&into.file, found, "text").hint(hint).into());
+        }
+        let magic: [u8; 4] = std::array::from_fn(|i| start.get(i).copied().unwrap_or(0));
         match magic {
             [0x1f, 0x8b, ..] => into.take(MultiGzDecoder::new(input))?,
             [0x28, 0xb5, 0x2f, 0xfd] => into.take_zstd(input)?,
@@ -255,6 +263,8 @@ struct Bounded {
     bytes: Vec<u8>,
     line_start: usize,
     binary: bool,
+    /// Whether its lines end in carriage returns alone.
+    returns: bool,
 }
 
 impl Bounded {
@@ -265,6 +275,7 @@ impl Bounded {
             bytes: Vec::new(),
             line_start: 0,
             binary: false,
+            returns: false,
         }
     }
 
@@ -307,10 +318,14 @@ impl Bounded {
         if self.binary && self.limits.binary {
             return Ok(());
         }
+        if let Some((found, hint)) = unreadable::padded(&self.bytes).filter(|_| self.binary) {
+            return Err(InputError::new(&self.file, found, "text").hint(hint).into());
+        }
         if self.binary {
             let error = InputError::new(&self.file, "binary data (a zero byte)", "text");
             return Err(error.hint("is this the right file?").into());
         }
+        self.end_lines(new);
         if self.is_nested() {
             return Ok(());
         }
@@ -345,6 +360,21 @@ impl Bounded {
                 self.line_start = at + last + 1;
                 at = self.line_start;
             }
+        }
+    }
+
+    /// Line ends of classic Mac OS, carriage returns alone, become those of Unix.
+    fn end_lines(&mut self, new: usize) {
+        if new == 0 {
+            let is_text = |&b: &u8| b >= b' ' || b.is_ascii_whitespace() || b == 0x1b;
+            let bytes = &self.bytes;
+            self.returns = memchr(b'\n', bytes).is_none()
+                && memchr(b'\r', bytes).is_some()
+                && bytes.iter().all(is_text);
+        }
+        if self.returns {
+            let ends = self.bytes[new..].iter_mut().filter(|b| **b == b'\r');
+            ends.for_each(|b| *b = b'\n');
         }
     }
 
@@ -465,49 +495,6 @@ fn is_blank(byte: u8) -> bool {
 /// Words of a byte string, between white space.
 pub fn words(bytes: &[u8]) -> Words<'_> {
     Words { rest: bytes }
-}
-
-/// Cells of a CSV line, without blanks around them. A cell in double quotes may contain commas and loses its quotes;
-/// doubled quotes within it stay doubled.
-pub fn cells(line: &[u8]) -> Cells<'_> {
-    Cells { rest: Some(line) }
-}
-
-/// Iterator over cells, see [`cells`].
-#[derive(Clone, Debug)]
-pub struct Cells<'a> {
-    rest: Option<&'a [u8]>,
-}
-
-impl<'a> Iterator for Cells<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let text = self.rest?.trim_ascii_start();
-        if let Some(inside) = text.strip_prefix(b"\"") {
-            let mut end = 0;
-            while let Some(at) = memchr(b'"', &inside[end..]) {
-                end += at;
-                if inside.get(end + 1) != Some(&b'"') {
-                    let behind = inside[end + 1..].trim_ascii_start();
-                    if let Some(rest) = behind.strip_prefix(b",") {
-                        self.rest = Some(rest);
-                        return Some(&inside[..end]);
-                    }
-                    if behind.is_empty() {
-                        self.rest = None;
-                        return Some(&inside[..end]);
-                    }
-                    break;
-                }
-                end += 2;
-            }
-        }
-        // No quotes, or not around a whole cell.
-        let comma = memchr(b',', text);
-        self.rest = comma.map(|at| &text[at + 1..]);
-        Some(text[..comma.unwrap_or(text.len())].trim_ascii_end())
-    }
 }
 
 /// Bytes as text; bytes that are not UTF-8 become U+FFFD.

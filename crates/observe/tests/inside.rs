@@ -29,6 +29,64 @@ fn node_names(fabric: &Fabric) -> Vec<&str> {
     names
 }
 
+/// Clouds show their adapters and GPUs as host bridges, accelerators or co-processors.
+#[test]
+fn elements_below_a_pci_device_tell_what_it_is() {
+    let system = |classes: [&str; 2]| {
+        format!(
+            r#"<system version="1"><cpu numaid="0">
+<pci busid="0000:00:00.0" class="{}" link_speed="" link_width="0"><nic><net name="mlx5_0" speed="400000" guid="0x1"/></nic></pci>
+<pci busid="0002:00:01.0" class="{}" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="100"/></pci>
+</cpu></system>"#,
+            classes[0], classes[1]
+        )
+    };
+    for classes in [
+        ["0x020000", "0x030200"],
+        ["0x060000", "0x030200"],
+        ["0x120000", "0x0b4000"],
+    ] {
+        let m = parse(&system(classes)).unwrap();
+        let notes = m.notes.join("\n");
+        assert!(notes.contains("1 CPU, 1 adapter, 1 GPU"), "{notes}");
+        assert!(m.fabric.find_node("mlx5_0").is_ok() && m.fabric.find_node("gpu0").is_ok());
+        assert_eq!(narrowest(&m, "gpu0", "mlx5_0"), 50.0, "{classes:?}");
+    }
+    // A switch with an adapter of its own keeps what is below it.
+    let switch = r#"<system version="1"><cpu numaid="0"><pci busid="0000:00:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+<nic><net name="mlx5_0" speed="400000"/></nic>
+<pci busid="0002:00:01.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="100"/></pci></pci></cpu></system>"#;
+    let m = parse(switch).unwrap();
+    assert_eq!(hops(&m, "gpu0", "mlx5_0"), 2);
+    assert_eq!(narrowest(&m, "gpu0", "mlx5_0"), 50.0);
+}
+
+/// NCCL lists the networks without a PCI device at every CPU.
+#[test]
+fn networks_of_software_are_no_adapters() {
+    let nic = r#"<nic><net name="tunl0" speed="10000" guid="0x1"/><net name="br-702d9f064725" speed="10000" guid="0x2"/>
+<net name="cali1c7388b97f5" speed="10000" guid="0x3"/><net name="bond0" speed="100000" guid="0x4"/></nic>"#;
+    let cpu = |n: u32| format!(r#"<cpu numaid="{n}">{nic}</cpu>"#);
+    let m = parse(&format!(
+        r#"<system version="1">{}{}</system>"#,
+        cpu(0),
+        cpu(1)
+    ))
+    .unwrap();
+    let notes = m.notes.join("\n");
+    assert!(notes.contains("2 CPUs, 1 adapter"), "{notes}");
+    assert!(
+        notes.contains("3 networks are an interface of software"),
+        "{notes}"
+    );
+    assert!(
+        notes.contains("1 network is listed at a further CPU and left out there: bond0"),
+        "{notes}"
+    );
+    assert_eq!(narrowest(&m, "cores 0", "bond0"), 12.5);
+    assert!(m.fabric.find_node("tunl0").is_err());
+}
+
 /// Output of `lstopo` for the same file: 2 packages, 4 L3, 16 cores, 32 hardware threads, 2 memories.
 #[test]
 fn both_versions_of_hwloc_say_the_same() {

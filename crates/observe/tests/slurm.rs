@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common::{content, machine, parse};
+use hopbyte_fabric::units::BytesPerSecond;
 use hopbyte_fabric::{Fabric, Family, Reach};
 use hopbyte_observe::{Machine, MachineFiles, read_machine};
 use hopbyte_testdata::shared;
@@ -291,6 +292,61 @@ fn topologies_that_slurm_refuses_are_refused() {
     }
 }
 
+/// Uplinks of leaves of two sizes have two capacities.
+#[test]
+fn links_of_one_kind_may_differ_in_capacity() {
+    let tree =
+        "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-6]\nSwitchName=top Switches=a,b\n";
+    let fabric = parse(tree).unwrap().fabric;
+    let rates: Vec<Vec<(f64, usize)>> = fabric
+        .kind_rates()
+        .values()
+        .map(|rates| rates.iter().map(|&(rate, n)| (rate.0, n)).collect())
+        .collect();
+    assert_eq!(rates, [[(12.5e9, 12), (50e9, 2), (25e9, 2)]]);
+    let summary = fabric.kind_summary();
+    assert_eq!(summary["cable"], (16, BytesPerSecond(12.5e9)));
+}
+
+/// `scontrol show topology` of the plugins block, ring and torus3d.
+#[test]
+fn what_scontrol_prints_of_other_plugins_is_read() {
+    let printed = "BlockName=b1 BlockIndex=0 Nodes=n[001-018] BlockSize=18\n\
+        BlockName=b2 BlockIndex=1 Nodes=n[019-036] BlockSize=18\n\
+        AggregatedBlock=b[1-2] BlockIndex=2 Nodes=n[001-036] BlockSize=36\n";
+    let conf = "BlockName=b1 Nodes=n[001-018]\nBlockName=b2 Nodes=n[019-036]\nBlockSizes=18,36\n";
+    let same = |printed: &str, conf: &str| {
+        let [printed, conf] = [printed, conf].map(|content| parse(content).unwrap());
+        assert_eq!(printed.fabric.fingerprint(), conf.fabric.fingerprint());
+    };
+    same(printed, conf);
+    same(
+        "RingName=r1 Nodes=n[1-8] RingSize=8\n",
+        "RingName=r1 Nodes=n[1-8]\n",
+    );
+    let yaml = "- topology: t\n  torus3d:\n    toruses:\n      - name: t1\n        dims: {x: 2, y: 2, z: 2}\n        nodes: n[1-8]\n";
+    let torus =
+        "TorusName=t1 Dims=2x2x2 Nodes=n[1-8]\n  TorusName=t1 PlacementDims=2x2x1(4) Anchors=2\n";
+    same(torus, yaml);
+    for (wrong, expected) in [
+        (
+            "TorusName=t1 Dims=2x2 Nodes=n[1-8]",
+            ":1: found TorusName=t1 Dims=2x2",
+        ),
+        (
+            "BlockName=a Nodes=n1\nAggregatedBlock=a",
+            ":2: found AggregatedBlock=a",
+        ),
+        (
+            "BlockName=a BlockIndex=x Nodes=n1",
+            ":1: found BlockIndex=x",
+        ),
+    ] {
+        let error = parse(wrong).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 #[test]
 fn what_is_odd_is_noted() {
     let m = parse(
@@ -301,7 +357,7 @@ fn what_is_odd_is_noted() {
     for expected in [
         "LinkSpeed of 1 lines has no unit",
         "1 switch is named and not described: ghost",
-        "1 node is under several switches and has an endpoint on each: n3",
+        "1 node is under several switches, with an endpoint on each: n3",
         "1 node name begins with no letter; was a prefix lost in the list?: 5",
     ] {
         assert!(notes(&m).contains(expected), "{expected}\n{}", notes(&m));

@@ -13,7 +13,7 @@ use super::slurm::{Plan, Switch};
 use crate::text::Text;
 use hopbyte_fabric::InputError;
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Whether a text is such a graph.
 pub fn recognise(text: &Text) -> bool {
@@ -39,11 +39,21 @@ struct Scheduling {
 #[derive(Deserialize)]
 struct Graph {
     nodes: Vec<Vertex>,
+    #[serde(default)]
+    edges: Vec<Edge>,
 }
 
 #[derive(Deserialize)]
 struct Vertex {
+    /// A text, and a number in graphs written by hand.
+    id: Option<serde_json::Value>,
     metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Edge {
+    source: Option<serde_json::Value>,
+    target: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -73,10 +83,12 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
             .error(found, "a graph of resources")
             .hint("flux ion-resource or the scheduler's R with \"scheduling\" has it"));
     };
+    check_edges(text, &graph)?;
     let mut hosts: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut named: BTreeMap<String, String> = BTreeMap::new();
     let mut nameless = Vec::new();
     let mut parts = 0;
-    for Vertex { metadata } in graph.nodes {
+    for Vertex { metadata, .. } in graph.nodes {
         if metadata.kind != "node" {
             parts += 1;
             continue;
@@ -90,6 +102,12 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
             (Some(path), Some(host)) if !host.is_empty() => {
                 let above = path.rsplit_once('/').map_or("", |(above, _)| above);
                 let above = if above.is_empty() { "/" } else { above };
+                if let Some(first) = named.insert(host.clone(), path.clone()) {
+                    let found = format!("{host} at {first} and at {path}");
+                    return Err(text.error(found, "every name of a node once").hint(
+                        "hosts are told apart by their names: give each node one of its own",
+                    ));
+                }
                 if hosts
                     .insert(path.clone(), (above.to_owned(), host))
                     .is_some()
@@ -114,6 +132,31 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         "no name or no containment path, and is left out",
     );
     Ok(Plan::Tree(switches(hosts)))
+}
+
+/// Refuses edges to vertices that the graph lacks: part of it is missing.
+fn check_edges(text: &Text, graph: &Graph) -> Result<(), InputError> {
+    let id = |id: &serde_json::Value| id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+    let ids: HashSet<String> = graph
+        .nodes
+        .iter()
+        .filter_map(|v| Some(id(v.id.as_ref()?)))
+        .collect();
+    // Without ids there is nothing that edges could name.
+    let edges = graph.edges.iter().filter(|_| !ids.is_empty());
+    for Edge { source, target } in edges {
+        let [source, target] = [source, target].map(|end| end.as_ref().map(id));
+        let mut ends = [&source, &target].into_iter().flatten();
+        if let Some(missing) = ends.find(|end| !ids.contains(*end)) {
+            let from_to = [&source, &target].map(|end| end.as_deref().unwrap_or("?"));
+            let found = format!("an edge from {} to {}", from_to[0], from_to[1]);
+            let expected = format!("a vertex {missing} among the nodes");
+            return Err(text
+                .error(found, expected)
+                .hint("the graph was cut, or edited in part"));
+        }
+    }
+    Ok(())
 }
 
 /// A switch for every container above a node.

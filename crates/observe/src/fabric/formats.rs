@@ -241,6 +241,35 @@ impl Format {
         }
     }
 
+    /// Whether a text in YAML has a key of the format: the first line alone, such as `topology: Ring`, is one of many tools.
+    fn has_key(self, text: &Text) -> bool {
+        let keys: &[&str] = match self {
+            Self::SlurmYaml => &[
+                "cluster_default",
+                "tree",
+                "block",
+                "ring",
+                "torus3d",
+                "flat",
+            ],
+            Self::TopographModel => &["switches", "blocks", "capacity_blocks"],
+            _ => return true,
+        };
+        let is_key = |line: Line<'_>| {
+            let content = line.trimmed();
+            let content = content
+                .strip_prefix(b"- ")
+                .unwrap_or(content)
+                .trim_ascii_start();
+            let content = content.strip_prefix(b"\"").unwrap_or(content);
+            let rest = keys
+                .iter()
+                .find_map(|key| content.strip_prefix(key.as_bytes()));
+            rest.is_some_and(|rest| matches!(rest, [b':', ..] | [b'"', b':', ..]))
+        };
+        text.lines().take(LINES).any(is_key)
+    }
+
     /// Refuses companions that the reader of this format would ignore; `None` stands for a spec.
     pub(super) fn check_companions(
         format: Option<Self>,
@@ -282,6 +311,9 @@ impl Format {
         if let Some(format) = Self::ALL.into_iter().find(whole) {
             return Ok(format);
         }
+        if let Some(error) = text.unreadable("a description of a machine") {
+            return Err(error);
+        }
         if text.is_binary() {
             return Err(unknown("binary data").hint(
                 "links of a CODES dragonfly are read through the model (.conf) that names them",
@@ -293,8 +325,10 @@ impl Format {
                 continue;
             }
             first = first.or(Some(line));
-            let is =
-                |f: &Self| matches!(f.row().recognise, Recognise::Line(is_this) if is_this(line));
+            let is = |f: &Self| {
+                matches!(f.row().recognise, Recognise::Line(is_this) if is_this(line))
+                    && f.has_key(text)
+            };
             if let Some(format) = Self::ALL.into_iter().find(is) {
                 return Ok(format);
             }

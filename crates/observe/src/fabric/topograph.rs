@@ -112,7 +112,7 @@ pub fn read_model(text: &Text, notes: &mut Vec<String>) -> Result<Read, InputErr
         &model.homeless,
         "block is",
         "blocks are",
-        "below no switch, and has one of its own without cables",
+        "below no switch: one without cables is assumed for each",
     );
     let hosts = model.hosts;
     match not_a_tree(&model.switches) {

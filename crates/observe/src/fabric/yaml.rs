@@ -7,6 +7,7 @@ use self::flow::Flow;
 use crate::text::{Line, Text, lossy};
 use hopbyte_fabric::InputError;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::collections::HashMap;
 use std::fmt;
 
 /// Maximum nesting.
@@ -116,6 +117,31 @@ impl Yaml {
     }
 }
 
+/// A key that a mapping has twice: the positions of both.
+fn repeated(pairs: &[(String, Yaml)]) -> Option<(usize, usize)> {
+    const FEW: usize = 8;
+    if pairs.len() <= FEW {
+        let mut all = (1..pairs.len()).flat_map(|i| (0..i).map(move |before| (before, i)));
+        return all.find(|&(before, i)| pairs[before].0 == pairs[i].0);
+    }
+    let mut seen = HashMap::new();
+    let mut keys = pairs.iter().enumerate();
+    keys.find_map(|(i, (key, _))| Some((seen.insert(key, i)?, i)))
+}
+
+/// Refuses a mapping that has a key twice: readers of YAML differ in the value that they take.
+fn once(text: &Text, pairs: &[(String, Yaml)]) -> Result<(), InputError> {
+    let Some((first, second)) = repeated(pairs) else {
+        return Ok(());
+    };
+    let (key, value) = &pairs[second];
+    let expected = format!(
+        "every key once, but line {} has it too",
+        pairs[first].1.line
+    );
+    Err(text.error(key, expected).at(value.line))
+}
+
 /// Parts of Kubernetes objects that take most of their size and are never read.
 const SKIPPED: [&str; 2] = ["images", "managedFields"];
 
@@ -162,6 +188,10 @@ impl<'de> Deserialize<'de> for Yaml {
                     } else {
                         pairs.push((key, map.next_value()?));
                     }
+                }
+                if let Some((first, _)) = repeated(&pairs) {
+                    let key = &pairs[first].0;
+                    return Err(serde::de::Error::custom(format!("key {key} twice")));
                 }
                 let value = Value::Map(pairs);
                 Ok(Yaml { line: 0, value })
@@ -292,6 +322,7 @@ impl Parser<'_> {
         let value = if is_list {
             Value::List(list)
         } else {
+            once(self.text, &pairs)?;
             Value::Map(pairs)
         };
         Ok(Yaml {
@@ -491,95 +522,4 @@ fn without_comment(line: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::text::Limits;
-
-    fn parse(text: &str) -> Result<Yaml, String> {
-        let text = Text::from_bytes("f", text.as_bytes(), Limits::TEXT).unwrap();
-        read(&text).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn documents_are_counted() {
-        let all = |content: &str| {
-            let text = Text::from_bytes("f", content.as_bytes(), Limits::TEXT).unwrap();
-            documents(&text).map_err(|e| e.to_string())
-        };
-        let found = all("---\na: 1\n---\n# none\n---\nb: 2\n...\nc: 3\n").unwrap();
-        let keys: Vec<&str> = found.iter().map(|d| d.pairs()[0].0.as_str()).collect();
-        assert_eq!(keys, ["a", "b", "c"]);
-        assert_eq!(all("{\"a\": 1}").unwrap().len(), 1);
-        assert!(all("---\n---\n").is_err());
-        let error = parse("a: 1\n---\nb: 2\n").unwrap_err();
-        assert_eq!(error, "f:3: found a second document, expected one document");
-    }
-
-    #[test]
-    fn blocks_lists_and_scalars() {
-        let yaml = parse(
-            "---\n# comment\n- name: \"a # b\"   # after\n  list:\n  - 1\n  - x: 2\n    y: [3, 'four']\n  \
-             empty:\n- - nested\n  - again\n...\n",
-        )
-        .unwrap();
-        let Value::List(items) = &yaml.value else {
-            panic!("{yaml:?}")
-        };
-        assert_eq!(items[0].get("name").unwrap().text(), Some("a # b"));
-        let Value::List(list) = &items[0].get("list").unwrap().value else {
-            panic!()
-        };
-        assert_eq!((list[0].text(), list[0].line), (Some("1"), 5));
-        assert_eq!(list[1].get("x").unwrap().text(), Some("2"));
-        let Value::List(flow) = &list[1].get("y").unwrap().value else {
-            panic!()
-        };
-        assert_eq!(flow[1].text(), Some("four"));
-        assert!(items[0].get("empty").unwrap().is_empty());
-        let Value::List(nested) = &items[1].value else {
-            panic!()
-        };
-        assert_eq!(nested.len(), 2);
-    }
-
-    #[test]
-    fn folded_text_and_brackets() {
-        let yaml = parse(
-            "a: |-\n  one: two\n  - three\nb: plain text\n  that goes on\nc: {d: [1, {e: 'f, g'}], h: i}\n\
-             j: [k,\n  l]\nm: \"n\n  o\"\np: >\n  q\n",
-        )
-        .unwrap();
-        let text = |key| yaml.get(key).unwrap().text();
-        assert_eq!(text("a"), Some("one: two\n- three"));
-        assert_eq!(text("b"), Some("plain text that goes on"));
-        assert_eq!((text("m"), text("p")), (Some("n o"), Some("q")));
-        let c = yaml.get("c").unwrap();
-        let inner = &c.get("d").unwrap().items()[1];
-        assert_eq!((inner.word("e"), c.word("h")), (Some("f, g"), Some("i")));
-        assert_eq!(yaml.get("j").unwrap().words(), ["k", "l"]);
-        let json =
-            Text::from_bytes("f", b"{\"a\": [1, null, {\"b\": true}]}", Limits::TEXT).unwrap();
-        let json = document(&json).unwrap();
-        assert_eq!(json.get("a").unwrap().items()[2].word("b"), Some("true"));
-    }
-
-    #[test]
-    fn the_rest_is_refused() {
-        for (text, expected) in [
-            ("", "found nothing, expected YAML"),
-            ("a: 1\n\tb: 2", "f:2: found \\tb: 2, expected blanks"),
-            ("a: 1\n   b: 2", "f:2:"),
-            ("a: {b: 1", "f:1: found {b: 1, expected closed brackets"),
-            ("a: [b] c", "f:1: found [b] c, expected nothing after"),
-            ("a: 'b", "f:1: found 'b, expected a closed quote"),
-            ("a: &x 1\nb: *x", "f:1: found &x 1"),
-            ("- a\nb: 1", "f:2:"),
-            ("just text", "f:1: found just text, expected key: value"),
-        ] {
-            let error = parse(text).unwrap_err();
-            assert!(error.contains(expected), "{text}: {error}");
-        }
-        let deep: String = (0..100).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
-        assert!(parse(&deep).unwrap_err().contains("at most 32 levels"));
-    }
-}
+mod tests;

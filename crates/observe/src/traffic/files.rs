@@ -136,6 +136,9 @@ fn unpack(text: Text) -> Result<(Vec<Text>, bool), ObserveError> {
             || trace::Format::of(&text).is_some()
             || Format::of_whole(&text).is_some()
     };
+    if let Some(error) = text.unreadable("traffic").filter(|_| !known()) {
+        return Err(error.into());
+    }
     if text.is_binary() && !known() {
         return Err(text
             .error(
@@ -153,7 +156,10 @@ fn ending(path: &Path) -> Option<&'static str> {
     if live::record_of(path).is_some() {
         return Some("hbr");
     }
-    let own = path.extension()?.to_str()?;
+    let mut own = path.extension()?.to_str()?;
+    if matches!(own, "gz" | "zst") {
+        own = Path::new(path.file_stem()?).extension()?.to_str()?;
+    }
     RANK_FILES.iter().copied().find(|e| *e == own)
 }
 

@@ -173,9 +173,22 @@ const TABLE: &[Format] = &[
             "traffic",
         ),
         recognise: Recognise::Shape(|n| {
-            n.commas && (!n.numbers || (!n.shape.is_square() && matches!(n.head.len(), 3 | 4)))
+            n.has_header()
+                || n.commas
+                    && !n.is_labelled()
+                    && (!n.numbers || (!n.shape.is_square() && matches!(n.head.len(), 3 | 4)))
         }),
         read: Read::One(edges::csv),
+    },
+    Format {
+        known: known(
+            "dense matrix with names (pandas)",
+            "bytes of every pair",
+            PAGE,
+            "traffic",
+        ),
+        recognise: Recognise::Shape(|n| n.is_labelled()),
+        read: Read::One(dense::labelled),
     },
     Format {
         known: known("dense matrix", "bytes of every pair", PAGE, "traffic"),
@@ -256,6 +269,9 @@ pub(crate) fn distinct(text: &Text) -> Option<Known> {
 
 /// Error for binary content that is not traffic.
 fn binary(text: &Text) -> ObserveError {
+    if let Some(error) = text.unreadable("traffic") {
+        return error.into();
+    }
     text.error("binary data (a zero byte)", "traffic")
         .hint("is this the right file?")
         .into()
@@ -265,6 +281,9 @@ impl Format {
     pub(super) fn of(text: &Text) -> Result<&'static Self, InputError> {
         if let Some(named) = Self::named(text) {
             return Ok(named);
+        }
+        if let Some(error) = text.unreadable("traffic") {
+            return Err(error);
         }
         let numbers = Numbers::of(text);
         let shaped = numbers.as_ref().and_then(|numbers| {
@@ -394,6 +413,18 @@ impl<'a> Numbers<'a> {
     /// Whether the first line has this number of fields, and the rest one of these shapes.
     fn fits(&self, head: usize, rest: &[Rest]) -> bool {
         self.head.len() == head && rest.contains(&self.shape.rest)
+    }
+
+    /// Whether the first line names the columns of a list, between commas or blanks.
+    fn has_header(&self) -> bool {
+        let is_name = |cell: &&[u8], name: &str| cell.eq_ignore_ascii_case(name.as_bytes());
+        let has = |name: &&str| self.head.iter().any(|cell| is_name(cell, name));
+        ["src", "dst", "bytes"].iter().all(has)
+    }
+
+    /// Whether the first line has the names of columns behind an empty cell, as pandas writes a table with its index.
+    fn is_labelled(&self) -> bool {
+        self.commas && self.shape.is_square() && self.head.first().is_some_and(|c| c.is_empty())
     }
 
     fn is_cholmod(&self) -> bool {

@@ -13,7 +13,7 @@
 //! Text that was copied from a terminal has the commands as they were typed, which say nothing about the fabric.
 
 use crate::text::Line;
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 /// Messages of a file, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,8 +96,39 @@ fn is_message(line: &[u8]) -> bool {
         || memmem::find(line, b": ibpanic: ").is_some()
 }
 
-/// Whether a line is the prompt of a shell and a command of the tools: `user@host:~$ sudo ibroute 4`.
+/// Whether a line is the prompt of a shell, with a command or alone: `[root@host ~]# ibnetdiscover`, `user@host:~$`, and
+/// `host:~ #` of SUSE.
+fn is_prompt(line: &[u8]) -> bool {
+    let Some(end) = line.iter().position(|b| b"$#>%".contains(b)) else {
+        return false;
+    };
+    if line.get(end + 1).is_some_and(|&b| b != b' ') {
+        return false;
+    }
+    // An environment of Python: `(base) user@host:~$`.
+    let own = line[..end].trim_ascii();
+    let own = match own.strip_prefix(b"(").and_then(|o| split(o, b')')) {
+        Some((_, rest)) => rest.trim_ascii(),
+        None => own,
+    };
+    let has = |b: u8| own.contains(&b);
+    let folder = split(own, b':').map_or(&b""[..], |(_, f)| f);
+    match own {
+        [b'[', .., b']'] => has(b'@') && !has(b'"'),
+        _ => !has(b' ') && !has(b'"') && matches!(folder, [b'~' | b'/', ..]),
+    }
+}
+
+fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let i = memchr(at, text)?;
+    Some((&text[..i], &text[i + 1..]))
+}
+
+/// Whether a line is a prompt, or one of another form before a command of the tools: `$ sudo ibroute 4`.
 fn is_command(line: &[u8]) -> bool {
+    if is_prompt(line) {
+        return true;
+    }
     const TOOLS: [&[u8]; 6] = [
         b"ibroute",
         b"ibnetdiscover",
@@ -153,7 +184,16 @@ mod tests {
             ("root@sm:~/x# sudo /usr/sbin/ibroute 4 2>/dev/null", true),
             ("$ ibnetdiscover -p", true),
             ("[root@sm ~]# iblinkinfo -l", true),
-            ("user@node:~$ ls", false),
+            ("user@node:~$ ls", true),
+            ("[root@head ~]#", true),
+            ("head:~ #", true),
+            ("head:/tmp # exit", true),
+            ("(base) user@head:/scratch/x> cat lst", true),
+            ("[1] \"H-1\"[1] # \"user@host:~$\" lid 1 4xDDR", false),
+            ("[1]\t#", false),
+            ("{ CA Ports:01 NodeGUID:1 {host:~ #} LID:1 PN:1 }", false),
+            ("0x0001 036 # Channel Adapter portguid 0x1: 'a'", false),
+            ("0x0001 036 : (Switch portguid 0x1: 'user@host:~ #')", false),
             ("Switch\t8 \"S-1\"\t\t# \"ibroute\" base port 0", false),
             ("Switch\t8 \"S-1\"\t\t# ibroute base port 0", false),
         ] {

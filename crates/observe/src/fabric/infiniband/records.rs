@@ -17,7 +17,7 @@ use super::rate::Rate;
 use super::{DeviceKind, End, Scan, port_number};
 use crate::text::{Line, Text, decimal_u32, hexadecimal, words};
 use hopbyte_fabric::InputError;
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         let own = &mut self.scan.devices[device as usize];
         own.guid = self.guid.take().or(own.guid);
         self.current = Some(device);
-        if let Some((description, tail)) = quoted(tail) {
+        if let Some((description, tail)) = described(tail) {
             self.scan.describe(device, description);
             if kind == DeviceKind::Switch {
                 let (lid, lmc) = (value_after(tail, b"lid"), value_after(tail, b"lmc"));
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         let comment = split_once(rest, b'#').map_or(&b""[..], |(_, c)| c);
         // An adapter's own LID precedes the quoted description, the peer's follows it.
         let own = &comment[..memchr(b'"', comment).unwrap_or(0)];
-        let (description, far) = quoted(comment).unwrap_or((b"", comment));
+        let (description, far) = described(comment).unwrap_or((b"", comment));
         // Further fields may follow the rate: `s=4 w=2 v=4` with `--full`, `slot 3 (scp)`.
         let rate = words(far).filter_map(Rate::parse_joined).last();
         if !self.by_id.get(&full(id)).is_some_and(|&(_, seen)| seen) {
@@ -266,10 +266,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The id with all digits of its GUID: `S-8f10500` and `S-0000000008f10500` are one device.
+/// The id with all digits of its GUID in small letters: `S-8F10500` and `S-0000000008f10500` are one device.
 fn full(id: &[u8]) -> Cow<'_, [u8]> {
     let digits = match id.first_chunk::<2>() {
-        Some(b"S-" | b"H-" | b"R-") if id.len() != 18 => hexadecimal(&id[2..]),
+        Some(b"S-" | b"H-" | b"R-")
+            if id.len() != 18 || id[2..].iter().any(u8::is_ascii_uppercase) =>
+        {
+            hexadecimal(&id[2..])
+        }
         _ => None,
     };
     match digits {
@@ -287,6 +291,12 @@ fn split_once(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, rest) = split_once(text, b'"')?;
     split_once(rest, b'"')
+}
+
+/// A description and the text after it: nothing behind it is quoted, and it may hold quotes of its own.
+fn described(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (first, last) = (memchr(b'"', text)?, memrchr(b'"', text)?);
+    (first < last).then(|| (&text[first + 1..last], &text[last + 1..]))
 }
 
 /// The text in brackets at the beginning (after blanks), and the text after it.

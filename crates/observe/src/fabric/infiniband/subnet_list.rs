@@ -29,6 +29,9 @@ pub fn read(text: &Text) -> Result<Scan, InputError> {
     let mut scan = Scan::new(text);
     let mut by_guid: HashMap<u64, u32> = HashMap::new();
     for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
+        if scan.messages.take(line) {
+            continue;
+        }
         let expected =
             "{ TYPE … NodeGUID:… PortGUID:… {DESCRIPTION} LID:… PN:… } { … } PHY=4x LOG=ACT";
         let wrong = || text.error_at(line, expected);

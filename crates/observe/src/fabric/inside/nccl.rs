@@ -15,10 +15,11 @@
 
 use super::{BETWEEN_PACKAGES, INSIDE_PACKAGE, Inside, Rate, line, parse, pci_device};
 use crate::ObserveError;
+use crate::fabric::names::note_of;
 use crate::text::{Line, Text};
 use hopbyte_fabric::{Fabric, InputError, NodeId, RouterId};
 use roxmltree::Node;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Whether a line begins a topology.
 pub fn recognise(line: Line<'_>) -> bool {
@@ -26,15 +27,32 @@ pub fn recognise(line: Line<'_>) -> bool {
     line == b"<system>" || line.starts_with(b"<system version=")
 }
 
-/// Class of a PCI device by the elements below it.
-fn class_by_content(pci: Node<'_, '_>) -> Option<u32> {
-    let has = |tag: &str| pci.children().any(|e| e.has_tag_name(tag));
+/// What a PCI device is by the elements below it: NCCL attaches `<gpu>` and `<nic>` to the devices that it finds, of
+/// whatever class (accelerators of clouds are host bridges or co-processors to their hypervisors).
+fn by_content(pci: Node<'_, '_>) -> Option<&'static str> {
     match () {
-        () if has("gpu") => Some(0x03_0200),
-        () if has("nic") || has("net") => Some(0x02_0000),
-        () if has("pci") => Some(0x06_0400),
+        () if has(pci, "gpu") => Some("GPU"),
+        () if has(pci, "nic") || has(pci, "net") => Some("adapter"),
         () => None,
     }
+}
+
+fn has(of: Node<'_, '_>, tag: &str) -> bool {
+    of.children().any(|e| e.has_tag_name(tag))
+}
+
+/// Starts of the names that Linux, container runtimes and hypervisors give to interfaces without a device of their own.
+const VIRTUAL: [&str; 18] = [
+    "br-", "cali", "cbr", "cilium", "cni", "docker", "dummy", "flannel", "kube-", "lxc", "ovs-",
+    "podman", "tap", "tun", "veth", "virbr", "vnet", "vxlan",
+];
+
+/// Whether a network is an interface of software: a bridge, a tunnel, a container's end of a pair.
+fn is_virtual(net: Node<'_, '_>) -> bool {
+    let name = net.attribute("name").unwrap_or_default();
+    let bridge = name.strip_prefix("br").unwrap_or_default();
+    let is_number = !bridge.is_empty() && bridge.bytes().all(|b| b.is_ascii_digit());
+    name == "lo" || is_number || VIRTUAL.iter().any(|start| name.starts_with(start))
 }
 
 /// Rate of one NVLink each way in GB/s by the GPU's architecture; NCCL counts links and takes the rate from the chip
@@ -127,6 +145,9 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
         links: Vec::new(),
         unknown: [0; 2],
         nameless: 0,
+        software: Vec::new(),
+        again: Vec::new(),
+        nets: HashSet::new(),
     };
     let cpus: Vec<Node<'_, '_>> = root.children().filter(|e| e.has_tag_name("cpu")).collect();
     for cpu in &cpus {
@@ -156,6 +177,20 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
             reader.nameless
         ));
     }
+    note_of(
+        notes,
+        &reader.software,
+        "network is",
+        "networks are",
+        "an interface of software (a bridge, a tunnel, a container's) and left out",
+    );
+    note_of(
+        notes,
+        &reader.again,
+        "network is",
+        "networks are",
+        "listed at a further CPU and left out there",
+    );
     Ok(reader.inside.finish(text, notes)?)
 }
 
@@ -183,6 +218,12 @@ struct Reader<'a> {
     unknown: [usize; 2],
     /// PCI devices without a class or anything below them.
     nameless: usize,
+    /// Networks of software, by name.
+    software: Vec<String>,
+    /// Networks without a PCI device that a CPU before has, by name.
+    again: Vec<String>,
+    /// Networks without a PCI device, by machine, name and GUID.
+    nets: HashSet<(usize, String, String)>,
 }
 
 impl Reader<'_> {
@@ -223,18 +264,43 @@ impl Reader<'_> {
         self.pci_below(cpu, (below, below))
     }
 
-    /// An adapter without a PCI device, at its CPU.
+    /// An adapter without a PCI device, at its CPU. NCCL lists the interfaces of a container or a virtual machine so, at
+    /// every CPU, among them those that no cable leaves.
     fn adapter(&mut self, nic: Node<'_, '_>, cpu: RouterId) {
+        let of = |net: Node<'_, '_>, key: &str| net.attribute(key).unwrap_or_default().to_owned();
+        let mut own = Vec::new();
+        for net in nets(nic) {
+            let (name, guid) = (of(net, "name"), of(net, "guid"));
+            let named = !(name.is_empty() && guid.is_empty());
+            if is_virtual(net) {
+                if !self.software.contains(&name) {
+                    self.software.push(name);
+                }
+            } else if named && !self.nets.insert((self.host, name.clone(), guid)) {
+                self.again.push(name);
+            } else {
+                own.push(net);
+            }
+        }
+        if own.is_empty() && nets(nic).next().is_some() {
+            return;
+        }
         let n = self.inside.count("adapter");
-        let name = net_name(nic).unwrap_or_else(|| format!("nic{n}"));
-        let rate = slower(Rate::assumed(INSIDE_PACKAGE), nets(nic).filter_map(speed));
+        let name = own.first().and_then(|net| net.attribute("name"));
+        let name = name.map_or_else(|| format!("nic{n}"), str::to_owned);
+        let speeds = own.iter().filter_map(|net| speed(*net));
+        let rate = slower(Rate::assumed(INSIDE_PACKAGE), speeds);
         let node = self.inside.device(&self.own(&name), cpu, "network", rate);
-        self.name_by_guids(nic, node);
+        self.name_by_guids(own.into_iter(), node);
     }
 
     /// GUIDs of networks as further names of their adapter; 0 is none.
-    fn name_by_guids(&mut self, of: Node<'_, '_>, node: NodeId) {
-        let guids = nets(of).filter_map(|e| e.attribute("guid"));
+    fn name_by_guids<'x, 'i: 'x>(
+        &mut self,
+        nets: impl Iterator<Item = Node<'x, 'i>>,
+        node: NodeId,
+    ) {
+        let guids = nets.filter_map(|e| e.attribute("guid"));
         for guid in guids.filter(|g| g.bytes().any(|b| !matches!(b, b'0' | b'x'))) {
             let name = crate::fabric::names::name(guid.as_bytes());
             self.inside.b.node_alias(name, node);
@@ -261,36 +327,55 @@ impl Reader<'_> {
         let bus = pci
             .attribute("busid")
             .ok_or_else(|| self.wrong(pci, "a busid"))?;
-        let class = match pci.attribute("class") {
-            Some(class) => u32::from_str_radix(class.trim_start_matches("0x"), 16)
-                .map_err(|_| self.wrong(pci, "a class such as 0x030200"))?,
-            // NCCL fills in attributes that are left out by hand, from the running machine; the content tells the class too.
-            None => match class_by_content(pci) {
-                Some(class) => class,
-                None => {
-                    self.nameless += 1;
-                    return Ok(());
-                }
-            },
-        };
+        let class = pci.attribute("class").map(|class| {
+            let class = u32::from_str_radix(class.trim_start_matches("0x"), 16);
+            class.map_err(|_| self.wrong(pci, "a class such as 0x030200"))
+        });
+        let class = class.transpose()?;
+        // NCCL fills in attributes that are left out by hand, from the running machine.
+        let (content, has_more) = (by_content(pci), has(pci, "pci"));
+        if class.is_none() && content.is_none() && !has_more {
+            self.nameless += 1;
+            return Ok(());
+        }
         let rate = rate(pci).unwrap_or(Rate::assumed(INSIDE_PACKAGE));
         // The last two digits are the programming interface.
-        let Some(what) = pci_device(class >> 8) else {
-            let below = self.inside.router(&self.own(&format!("pci {bus}")));
-            self.inside.count("PCI switch");
-            self.inside.join(at, below, "PCI", rate);
-            return self.pci_below(pci, (below, cpu));
+        let by_class = || pci_device(class? >> 8);
+        let what = match content.or_else(by_class) {
+            Some(what) if !has_more => what,
+            _ => {
+                let below = self.inside.router(&self.own(&format!("pci {bus}")));
+                self.inside.count("PCI switch");
+                self.inside.join(at, below, "PCI", rate);
+                if let Some(what) = content.or_else(by_class) {
+                    self.device(pci, what, bus, rate, (below, cpu))?;
+                }
+                return self.pci_below(pci, (below, cpu));
+            }
         };
+        self.device(pci, what, bus, rate, (at, cpu))
+    }
+
+    /// A GPU, an adapter or another device of PCI below a router.
+    fn device(
+        &mut self,
+        pci: Node<'_, '_>,
+        what: &'static str,
+        bus: &str,
+        rate: Rate,
+        (at, cpu): (RouterId, RouterId),
+    ) -> Result<(), ObserveError> {
         let n = self.inside.count(what);
         let gpu = pci.children().find(|e| e.has_tag_name("gpu"));
         let number = gpu
             .and_then(|g| g.attribute("dev"))
             .map_or(n.to_string(), str::to_owned);
-        let name = net_name(pci)
-            .unwrap_or_else(|| format!("{}{number}", if what == "GPU" { "gpu" } else { "nic" }));
+        let name = own_nets(pci).find_map(|e| e.attribute("name"));
+        let kind = if what == "GPU" { "gpu" } else { "nic" };
+        let name = name.map_or_else(|| format!("{kind}{number}"), str::to_owned);
         let name = self.own(&name);
         let (router, rate, kind) = match gpu.filter(|g| has_own_links(*g)) {
-            None => (at, slower(rate, nets(pci).filter_map(speed)), "PCI"),
+            None => (at, slower(rate, own_nets(pci).filter_map(speed)), "PCI"),
             Some(gpu) => {
                 // A GPU with its own links is a junction, so it gets a router.
                 let own = self.inside.router(&format!("{name} {bus}"));
@@ -307,7 +392,7 @@ impl Reader<'_> {
         let node = self.inside.device(&name, router, kind, rate);
         let alias = self.own(&crate::fabric::names::name(bus.as_bytes()));
         self.inside.b.node_alias(alias, node);
-        self.name_by_guids(pci, node);
+        self.name_by_guids(own_nets(pci), node);
         Ok(())
     }
 
@@ -430,10 +515,13 @@ fn nets<'a, 'i>(of: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
     of.descendants().filter(|e| e.has_tag_name("net"))
 }
 
-fn net_name(of: Node<'_, '_>) -> Option<String> {
-    nets(of)
-        .find_map(|e| e.attribute("name"))
-        .map(str::to_owned)
+/// The networks of a PCI device, without those of the devices below it.
+fn own_nets<'a, 'i>(pci: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    let is_own = move |net: &Node<'a, 'i>| {
+        let above = net.ancestors().find(|e| e.has_tag_name("pci"));
+        above.is_none_or(|above| above == pci)
+    };
+    nets(pci).filter(is_own)
 }
 
 /// Speed of a network interface, bytes per second; the file has Mbit/s.

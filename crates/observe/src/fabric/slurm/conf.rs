@@ -8,22 +8,28 @@
 //! RingName=r1 Nodes=node[01-08]            rings
 //! ```
 //!
-//! `scontrol show topology` prints the same with a `Level=`, and for every switch of switches all nodes below it.
+//! `scontrol show topology` prints the same with a `Level=`, and for every switch of switches all nodes below it; blocks with
+//! their number and size, and below them the blocks that these form together (`AggregatedBlock=`); rings with their size;
+//! tori by name, size and nodes (`TorusName=t1 Dims=4x4x2 Nodes=…`), with shapes of allocations, which are not used.
 //! Keys are case-insensitive, `#` begins a comment, a backslash at the end continues the line. A file that Slurm's plugins
 //! refuse is refused, with two exceptions: lists of cables that converters of InfiniBand scans write in this form (the
 //! switches have GUIDs for names), and parts of what `scontrol` prints.
 
-use super::{Block, EXPECTED, Names, Plan, REFUSED, Switch, not_a_tree};
+use super::{Block, EXPECTED, Names, Plan, REFUSED, Switch, Torus, not_a_tree};
 use crate::text::{Line, Text, decimal_u32, lossy, words};
 use hopbyte_fabric::InputError;
 use memchr::memchr;
+use std::collections::BTreeSet;
 
 const NAMES: [&str; 3] = ["SwitchName", "BlockName", "RingName"];
+/// First words of further lines that `scontrol` prints: blocks together, and tori.
+const PRINTED: [&str; 2] = ["AggregatedBlock", "TorusName"];
 
 /// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     let first = line.words().next().and_then(setting);
-    first.is_some_and(|(key, _)| is_key(key, "BlockSizes") || NAMES.iter().any(|n| is_key(key, n)))
+    let mut names = NAMES.iter().chain(&PRINTED).chain(&["BlockSizes"]);
+    first.is_some_and(|(key, _)| names.any(|n| is_key(key, n)))
 }
 
 fn setting(word: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -52,7 +58,10 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         switches: Vec::new(),
         blocks: Vec::new(),
         rings: Vec::new(),
+        toruses: Vec::new(),
         sizes: Vec::new(),
+        block: 0,
+        together: BTreeSet::new(),
         speeds: 0,
         printed: false,
         names: Names::default(),
@@ -85,7 +94,11 @@ struct Reader<'a> {
     switches: Vec<Switch>,
     blocks: Vec<Block>,
     rings: Vec<Block>,
+    toruses: Vec<Torus>,
     sizes: Vec<u32>,
+    /// Largest size of a block, and sizes of blocks together, of printed blocks.
+    block: u32,
+    together: BTreeSet<u32>,
     speeds: usize,
     /// Whether it was printed by `scontrol`, which may leave switches out.
     printed: bool,
@@ -94,6 +107,14 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn line(&mut self, line: Line<'_>, content: &[u8]) -> Result<(), InputError> {
+        self.once(line, content)?;
+        let first = words(content).next().and_then(setting);
+        if let Some((key, _)) = first.filter(|(key, _)| PRINTED.iter().any(|n| is_key(key, n))) {
+            return match is_key(key, PRINTED[0]) {
+                true => self.together(line, content),
+                false => self.torus(line, content),
+            };
+        }
         let (mut name, mut nodes, mut switches) = (None, None, None);
         let mut level = None;
         for word in words(content) {
@@ -121,6 +142,12 @@ impl Reader<'_> {
             } else if is_key(key, "Level") {
                 let number = decimal_u32(value);
                 level = Some(number.ok_or_else(|| wrong("a level (a whole number)"))?);
+            } else if is_key(key, "BlockSize") {
+                let size = decimal_u32(value).filter(|&s| s > 0);
+                let size = size.ok_or_else(|| wrong("a size (a whole number from 1)"))?;
+                self.block = self.block.max(size);
+            } else if is_key(key, "BlockIndex") || is_key(key, "RingSize") {
+                decimal_u32(value).ok_or_else(|| wrong("a whole number"))?;
             } else if is_key(key, "BlockSizes") {
                 let sizes = value.split(|&b| b == b',').map(decimal_u32);
                 self.sizes = sizes
@@ -174,6 +201,74 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Refuses a line that has a key twice, of which one value would be lost.
+    fn once(&self, line: Line<'_>, content: &[u8]) -> Result<(), InputError> {
+        let mut seen: Vec<&[u8]> = Vec::new();
+        for word in words(content) {
+            let Some((key, _)) = setting(word) else {
+                continue;
+            };
+            if seen.iter().any(|k| k.eq_ignore_ascii_case(key)) {
+                let expected = format!("{} once on a line", lossy(key));
+                let error = self.text.error_in(line, word, expected);
+                return Err(error.hint("give one list: NAME[1-4],OTHER[1-2]"));
+            }
+            seen.push(key);
+        }
+        Ok(())
+    }
+
+    /// `AggregatedBlock=b[1-2] BlockIndex=2 Nodes=… BlockSize=36`: a size to which blocks combine.
+    fn together(&mut self, line: Line<'_>, content: &[u8]) -> Result<(), InputError> {
+        let sizes = words(content)
+            .filter_map(setting)
+            .filter(|s| is_key(s.0, "BlockSize"));
+        let size = sizes.last().and_then(|(_, value)| decimal_u32(value));
+        let expected = "AggregatedBlock=… with a BlockSize";
+        self.together
+            .insert(size.ok_or_else(|| self.text.error_at(line, expected))?);
+        Ok(())
+    }
+
+    /// `TorusName=t1 Dims=4x4x2 Nodes=…`; the lines below it with `PlacementDims` are not used.
+    fn torus(&mut self, line: Line<'_>, content: &[u8]) -> Result<(), InputError> {
+        let expected = "TorusName=… Dims=XxYxZ Nodes=…";
+        let of = |key: &str| {
+            let mut settings = words(content).filter_map(setting);
+            settings.find(|s| is_key(s.0, key)).map(|s| s.1)
+        };
+        if of("PlacementDims").is_some() {
+            return Ok(());
+        }
+        let dims = of("Dims").and_then(|dims| {
+            let sizes: Option<Vec<u32>> = dims.split(|&b| b == b'x').map(decimal_u32).collect();
+            <[u32; 3]>::try_from(sizes?).ok()
+        });
+        let nodes = of("Nodes").and_then(|list| self.names.of(&lossy(list)));
+        let (Some(dims), Some(nodes)) = (dims.filter(|d| !d.contains(&0)), nodes) else {
+            return Err(self.text.error_at(line, expected));
+        };
+        self.toruses.push(Torus {
+            name: crate::fabric::names::name(of(PRINTED[1]).unwrap_or_default()),
+            dims,
+            nodes,
+            line: line.number,
+        });
+        Ok(())
+    }
+
+    /// `BlockSizes`, or the sizes of printed blocks. The last blocks together may be fewer.
+    fn sizes(&self) -> Vec<u32> {
+        let (given, base) = (!self.sizes.is_empty(), self.block);
+        if given || base == 0 {
+            return self.sizes.clone();
+        }
+        let fits =
+            |size: &&u32| **size > base && **size % base == 0 && (**size / base).is_power_of_two();
+        let together = self.together.iter().filter(fits).copied();
+        std::iter::once(base).chain(together).collect()
+    }
+
     fn finish(self, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         if self.speeds > 0 {
             notes.push(format!(
@@ -181,8 +276,16 @@ impl Reader<'_> {
                 self.speeds
             ));
         }
+        let sizes = self.sizes();
+        if !self.toruses.is_empty()
+            && self.switches.is_empty()
+            && self.blocks.is_empty()
+            && self.rings.is_empty()
+        {
+            return Ok(Plan::Toruses(self.toruses));
+        }
         match (
-            self.switches.is_empty(),
+            self.switches.is_empty() && self.toruses.is_empty(),
             self.blocks.is_empty(),
             self.rings.is_empty(),
         ) {
@@ -199,17 +302,14 @@ impl Reader<'_> {
                 Ok(Plan::Tree(self.switches))
             }
             (true, false, true) => Ok(Plan::Blocks {
-                sizes: self.sizes,
+                sizes,
                 blocks: self.blocks,
             }),
             (true, true, false) => Ok(Plan::Rings(self.rings)),
             (true, true, true) => Err(self.text.error("no topology", "switches, blocks or rings")),
             _ => Err(self
                 .text
-                .error(
-                    "switches, blocks and rings mixed",
-                    "a topology of switches, of blocks or of rings",
-                )
+                .error("switches, blocks and rings mixed", "a topology of one kind")
                 .hint(REFUSED)),
         }
     }

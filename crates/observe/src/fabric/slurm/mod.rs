@@ -394,7 +394,7 @@ fn add_nodes<'a>(
         &several,
         "node is",
         "nodes are",
-        "under several switches and has an endpoint on each",
+        "under several switches, with an endpoint on each",
     );
     let bare = |n: &&&str| !n.starts_with(|c: char| c.is_alphabetic());
     let bare: Vec<String> = places

@@ -1,6 +1,6 @@
 //! Lists and mappings in brackets.
 
-use super::{DEPTH, Value, Yaml, check_plain, unquoted};
+use super::{DEPTH, Value, Yaml, check_plain, once, unquoted};
 use crate::text::{Line, Text};
 use hopbyte_fabric::InputError;
 
@@ -47,6 +47,7 @@ impl Flow<'_, '_> {
                     pairs.push((key, value));
                     Ok(())
                 })?;
+                once(self.text, &pairs)?;
                 Value::Map(pairs)
             }
             _ => Value::Scalar(self.word(b",]}")?),

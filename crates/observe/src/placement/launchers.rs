@@ -2,7 +2,7 @@
 
 use super::places::{Placed, Places, content_lines, no_node, rank};
 use crate::ObserveError;
-use crate::text::{Line, Text, decimal, decimal_u32, lossy};
+use crate::text::{Line, Text, decimal, decimal_u32, lossy, words};
 use hopbyte_fabric::{Allocation, Fabric, InputError, Placement, Slot};
 use serde::Deserialize;
 
@@ -51,13 +51,27 @@ pub(super) fn resources<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a
     Ok(places)
 }
 
+/// Content without the blanks around `=`, which Open MPI allows: `rank 0 = host slot = 1`.
+fn joined(content: &[u8]) -> Vec<u8> {
+    let mut joined: Vec<u8> = Vec::with_capacity(content.len());
+    for word in words(content) {
+        let apart = word.first() != Some(&b'=') && !matches!(joined.last(), None | Some(b'='));
+        if apart {
+            joined.push(b' ');
+        }
+        joined.extend_from_slice(word);
+    }
+    joined
+}
+
 /// Open MPI rankfile: `rank N=HOST slot=LIST`. A slot that is a single number is kept; for lists and `socket:core`
 /// only the order of the lines counts.
 pub(super) fn rankfile<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
     let mut places = Places::of(fabric);
     for line in content_lines(text) {
         let wrong = || text.error_at(line, "rank N=HOST slot=CORE");
-        let words: Vec<&[u8]> = line.words().collect();
+        let joined = joined(line.bytes);
+        let words: Vec<&[u8]> = words(&joined).collect();
         let [b"rank", place, ref slots @ ..] = words[..] else {
             return Err(wrong());
         };
@@ -140,7 +154,7 @@ pub(super) fn hostfile<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>
         for word in words {
             if let Some(number) = word.strip_prefix(b"slots=") {
                 count = slots(text, line, number, fabric)?;
-            } else if !word.starts_with(b"max") {
+            } else if !super::is_option(word) {
                 return Err(text.error_in(line, word, "slots=N or nothing after a host"));
             }
         }

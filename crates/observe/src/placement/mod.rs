@@ -172,7 +172,9 @@ const TABLE: &[Format] = &[
             PAGE,
             "placement",
         ),
-        recognise: |_, first| first.trimmed().contains(&b','),
+        recognise: |_, first| {
+            first.trimmed().contains(&b',') && !first.words().nth(1).is_some_and(is_option)
+        },
         read: Read::Places(launchers::csv),
     },
     Format {
@@ -257,7 +259,9 @@ fn is_rank_order(text: &Text) -> bool {
 
 /// Whether a word after a host is one of a hostfile's options.
 fn is_option(word: &[u8]) -> bool {
-    word.starts_with(b"slots") || word.starts_with(b"max")
+    // Open MPI's, and those of Hydra, whose bindings and interfaces are no places.
+    let options = [&b"slots"[..], b"max", b"binding=", b"ifname=", b"user="];
+    options.iter().any(|option| word.starts_with(option))
 }
 
 #[cfg(test)]

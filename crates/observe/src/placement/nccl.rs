@@ -54,9 +54,23 @@ fn device(line: Line<'_>) -> Option<Seat<'_>> {
 /// Reads the header of nccl-tests.
 pub(super) fn table<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
     let mut places = Places::of(fabric);
+    let mut seen: BTreeMap<u32, Seat<'_>> = BTreeMap::new();
     for seat in text.lines().filter_map(device) {
         let spot = places.node(text, seat.line, seat.host)?;
         let rank = checked(text, &seat)?;
+        // Outputs of several runs of one job: each has the header.
+        if let Some(before) = seen.get(&rank) {
+            if (before.host, before.gpu) == (seat.host, seat.gpu) {
+                continue;
+            }
+            let expected = format!(
+                "the host and GPU of rank {rank} as on line {}",
+                before.line.number
+            );
+            let error = text.error_at(seat.line, expected);
+            return Err(error.hint("outputs of several jobs? give that of one"));
+        }
+        seen.insert(rank, Seat { ..seat });
         places.add(text, seat.line, rank, (spot, seat.gpu))?;
     }
     Ok(places)

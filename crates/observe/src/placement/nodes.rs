@@ -116,7 +116,11 @@ impl<'a> Names<'a> {
     pub(super) fn find(&self, name: &str) -> Result<Vec<NodeId>, FabricError> {
         match self.known(name) {
             Some(places) => Ok(places),
-            None => Ok(self.fabric.places_at(self.fabric.find_node(name)?)),
+            // With its domain: `host.cluster.example`.
+            None => match name.split_once('.').and_then(|(host, _)| self.known(host)) {
+                Some(places) if name.starts_with(|c: char| c.is_ascii_alphabetic()) => Ok(places),
+                _ => Ok(self.fabric.places_at(self.fabric.find_node(name)?)),
+            },
         }
     }
 

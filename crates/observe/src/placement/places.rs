@@ -56,6 +56,8 @@ pub(super) struct Places<'a> {
     names: Names<'a>,
     /// By rank: the node or host and, if given, the slot or core on it.
     pub(super) ranks: BTreeMap<u32, (Spot, Option<u32>)>,
+    /// Line of each rank that has one of its own.
+    lines: HashMap<u32, u64>,
 }
 
 impl<'a> Places<'a> {
@@ -63,6 +65,7 @@ impl<'a> Places<'a> {
         Self {
             names: Names::of(fabric),
             ranks: BTreeMap::new(),
+            lines: HashMap::new(),
         }
     }
 
@@ -110,12 +113,38 @@ impl<'a> Places<'a> {
             let expected = format!("every rank once; rank {rank} came before");
             return Err(text.error_at(line, expected));
         }
+        self.lines.insert(rank, line.number);
         Ok(())
     }
 
     /// Adds the host of the next rank.
     pub(super) fn push(&mut self, place: (Spot, Option<u32>)) {
         self.ranks.insert(self.ranks.len() as u32, place);
+    }
+
+    /// Refuses ranks of one node, in order, of which two name the same slot.
+    fn once(
+        &self,
+        text: &Text,
+        name: &str,
+        ranks: &[(Option<u32>, u32)],
+    ) -> Result<(), InputError> {
+        let two = ranks
+            .windows(2)
+            .find(|two| two[0].0.is_some() && two[0].0 == two[1].0);
+        let Some(&[(slot, one), (_, other)]) = two else {
+            return Ok(());
+        };
+        let found = format!(
+            "ranks {one} and {other} in slot {} of {name}",
+            slot.unwrap_or(0)
+        );
+        let error = text.error(found, "every slot of a node once");
+        let lines = [one, other].map(|rank| self.lines.get(&rank).copied());
+        Err(match lines.iter().flatten().max() {
+            Some(&line) => error.at(line),
+            None => error,
+        })
     }
 
     /// A place for every rank: those on a host with several take its places in the order of slots, as launchers number
@@ -154,6 +183,9 @@ impl<'a> Places<'a> {
                 .iter()
                 .all(|(s, _)| s.is_some_and(|s| (s as usize) < free.len()));
             ranks.sort_unstable();
+            if as_said {
+                self.once(text, host, &ranks)?;
+            }
             for (order, (slot, rank)) in ranks.into_iter().enumerate() {
                 let own = slot.filter(|_| as_said).map_or(order, |s| s as usize);
                 seated.insert(rank, (free[own], None));
@@ -228,6 +260,9 @@ impl<'a> Places<'a> {
                 .map_or(0, |i| allocation.nodes()[i].1);
             let as_said = ranks.iter().all(|(s, _)| s.is_some_and(|s| s < room));
             ranks.sort_unstable();
+            if as_said {
+                self.once(text, &fabric.node(node).name, &ranks)?;
+            }
             for (order, (slot, rank)) in (0..).zip(ranks) {
                 let own = slot.filter(|_| as_said).unwrap_or(order);
                 slots[rank as usize].slot = own;

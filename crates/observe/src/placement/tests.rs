@@ -31,6 +31,42 @@ fn netloc_lists_hosts_slots_and_core_rank_pairs() {
 }
 
 #[test]
+fn forms_of_launchers_and_of_names() {
+    let [expected, _] = seen("rank 0=nid00005 slot=1\nrank 1=nid00005 slot=0\n");
+    let [ranks, _] = seen("rank 0 = nid00005 slot = 1\nrank 1 =nid00005 slot= 0\n");
+    assert_eq!(ranks, expected);
+    let [ranks, _] = seen("nid00005.cluster.example\nnid00003\n");
+    assert_eq!(ranks, [(5, 0), (3, 0)]);
+    let [ranks, _] = seen("nid00005:2 binding=user:0,1\nnid00003:1\n");
+    assert_eq!(ranks, [(5, 0), (5, 1), (3, 0)]);
+    let run = |gpu: u32| {
+        format!(
+            "#  Rank  0 Group  0 Pid  81 on nid00005 device  0 [0x07] X\n#  Rank  1 Group  0 Pid  82 on nid00003 device  {gpu} [0x07] X\n1 2 3\n"
+        )
+    };
+    let [once, _] = seen(&run(0));
+    let [twice, _] = seen(&run(0).repeat(2));
+    assert_eq!(once, twice);
+    let error = read(&(run(0) + &run(1)), None).unwrap_err();
+    assert!(
+        error.contains("p:5: ") && error.contains("as on line 2"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_slot_that_two_ranks_name_is_refused_at_its_line() {
+    for file in [
+        "rank 0=nid00005 slot=0\nrank 1=nid00005 slot=0\n",
+        "0,nid00005,0\n1,nid00005,0\n",
+    ] {
+        let error = read(file, None).unwrap_err();
+        let expected = "p:2: found ranks 0 and 1 in slot 0 of ";
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
 fn rankfiles_keep_slots_or_their_order() {
     let [ranks, nodes] =
         seen("# made\nrank 0=nid00005 slot=1\nrank 2=nid00003 slot=0\nrank 1=nid00005 slot=0\n");

@@ -54,8 +54,22 @@ pub(super) fn bytes(text: &Text, line: Line<'_>, word: &[u8]) -> Result<f64, Inp
         .filter(|b| (0.0..=MAX_BYTES).contains(b))
         .ok_or_else(|| {
             let expected = format!("bytes, a non-negative number and at most {MAX_BYTES:e}");
-            text.error_in(line, word, expected)
-                .hint("traffic has no negative entries; a matrix of coefficients is not traffic")
+            let given = std::str::from_utf8(word)
+                .ok()
+                .and_then(|w| w.parse::<f64>().ok());
+            let hint = match given {
+                Some(value) if value.is_nan() => {
+                    "a pair that sent nothing is 0, or left out of a list"
+                }
+                Some(value) if value > MAX_BYTES => {
+                    "are these bytes? one message has at most as many"
+                }
+                Some(_) => {
+                    "traffic has no negative entries; a matrix of coefficients is not traffic"
+                }
+                None => "every entry is a number of bytes, without a unit",
+            };
+            text.error_in(line, word, expected).hint(hint)
         })
 }
 

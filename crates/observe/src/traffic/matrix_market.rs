@@ -129,7 +129,8 @@ impl Kind {
         };
         let values = match field {
             "pattern" if !dense => 0,
-            "real" | "integer" | "double" => 1,
+            // SciPy writes arrays of unsigned numbers as `unsigned-integer`.
+            "real" | "integer" | "unsigned-integer" | "double" => 1,
             "complex" if coefficients => 2,
             other => return wrong(other, "real, integer or pattern entries"),
         };

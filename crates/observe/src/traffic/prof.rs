@@ -62,7 +62,8 @@ pub(super) fn complete(
 
 /// The number before the extension: `lj64.17.prof`.
 pub(crate) fn rank_of_name(file: &str) -> Option<u32> {
-    let stem = file.rsplit_once('.')?.0;
+    let packed = file.strip_suffix(".gz").or(file.strip_suffix(".zst"));
+    let stem = packed.unwrap_or(file).rsplit_once('.')?.0;
     let digits = stem.rsplit(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok().filter(|&r| (r as usize) < MAX_TASKS)
 }

@@ -202,3 +202,80 @@ fn mpip_is_refused_with_what_to_do() {
         "{error}"
     );
 }
+
+/// Entries of traffic that must be readable.
+fn of(content: &str) -> Vec<Entry> {
+    entries(&read(content).unwrap_or_else(|e| panic!("{content}: {e}")))
+}
+
+/// Lists with a header between blanks or tabs, and tables with names as pandas writes them.
+#[test]
+fn lists_and_matrices_of_spreadsheets_and_pandas() {
+    let expected = [(0, 1, 500.0, 0), (1, 2, 700.0, 0), (2, 0, 900.0, 0)];
+    for header in ["src\tdst\tbytes", "src dst bytes", "src,dst,bytes"] {
+        let list = format!("{header}\n0 1 500\n1 2 700\n2 0 900\n");
+        let list = if header.contains(',') {
+            list.replace(' ', ",")
+        } else {
+            list
+        };
+        assert_eq!(of(&list), expected, "{header}");
+    }
+    // Without the header as many lines as columns are a matrix, and a note says so.
+    let square = read("0 1 500\n1 2 700\n2 0 900\n").unwrap();
+    let notes = square.notes.join("\n");
+    assert!(
+        notes.contains("matrix of 3 x 3 tasks") && notes.contains("header src,dst,bytes"),
+        "{notes}"
+    );
+    assert!(read("0 1.5 2\n1.5 0 3\n2 3 0\n").unwrap().notes.is_empty());
+
+    let named = ",a,b\na,0,5\nb,7,0\n";
+    assert_eq!(of(named), [(0, 1, 5.0, 0), (1, 0, 7.0, 0)]);
+    let numbered = named.replace('a', "0").replace('b', "1");
+    assert_eq!(of(&numbered), of(named));
+    let error = read(",a,b\nb,0,5\na,7,0\n").unwrap_err();
+    assert!(
+        error.starts_with("t:2: ") && error.contains("in the order of the columns, here a"),
+        "{error}"
+    );
+}
+
+#[test]
+fn unsigned_integers_of_scipy_are_bytes() {
+    let matrix = "%%MatrixMarket matrix coordinate unsigned-integer general\n2 2 2\n1 2 5\n2 1 7\n";
+    assert_eq!(of(matrix), [(0, 1, 5.0, 0), (1, 0, 7.0, 0)]);
+}
+
+#[test]
+fn hints_follow_from_the_number() {
+    for (value, hint) in [
+        ("-1", "no negative entries"),
+        ("nan", "sent nothing is 0"),
+        ("1e19", "are these bytes?"),
+        ("5MB", "without a unit"),
+    ] {
+        let error = read(&format!("src,dst,bytes\n0,1,{value}\n")).unwrap_err();
+        assert!(
+            error.starts_with("t:2: ") && error.contains(hint),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn folders_of_compressed_records_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..2 {
+        let record = format!(
+            "# hopbyte-record 2\nrank\t{rank}\nsize\t2\nspawned\t0\nphase\t0\tmain\nP\t0\t{}\t100\t2\nended\tfinalize\nend\t7\n",
+            1 - rank
+        );
+        let file = std::fs::File::create(folder.path().join(format!("rank.{rank}.hbr.gz")));
+        let mut gz = flate2::write::GzEncoder::new(file.unwrap(), flate2::Compression::default());
+        std::io::Write::write_all(&mut gz, record.as_bytes()).unwrap();
+        gz.finish().unwrap();
+    }
+    let read = read_traffic(&folder.path().display().to_string()).unwrap();
+    assert_eq!(entries(&read), [(0, 1, 100.0, 2), (1, 0, 100.0, 2)]);
+}

@@ -58,8 +58,8 @@ pub(super) fn bytes(text: &Text, line: Line<'_>, word: &[u8]) -> Result<f64, Inp
                 .ok()
                 .and_then(|w| w.parse::<f64>().ok());
             let hint = match given {
-                Some(value) if value.is_nan() => {
-                    "a pair that sent nothing is 0, or left out of a list"
+                Some(value) if !value.is_finite() => {
+                    "every entry is a finite number; a pair that sent nothing is 0, or left out of a list"
                 }
                 Some(value) if value > MAX_BYTES => {
                     "are these bytes? one message has at most as many"

@@ -115,7 +115,7 @@ fn quotes_in_descriptions_and_guids_in_capitals() {
 
 #[test]
 fn a_prompt_behind_tables_is_no_port_that_is_missing() {
-    let tables = "Unicast lids [0x0-0x6] of switch Lid 2 guid 0x0000000000000002 (leaf two):\n  Lid  Out   Destination\n       Port     Info \n0x0002 000 : (Switch portguid 0x2: 'leaf two')\n1 valid lids dumped \nhead:~ # \n";
+    let tables = "Unicast lids [0x0-0x6] of switch Lid 2 guid 0x0000000000000002 (leaf two):\n  Lid  Out   Destination\n       Port     Info \n0x0002 000 : (Switch portguid 0x2: 'leaf two')\n0x0004 005 : (Channel Adapter portguid 0x32: 'h2 HCA-1')\n2 valid lids dumped \nhead:~ # \n";
     let m = with_tables(SUBNET, tables).unwrap();
     let notes = m.notes.join("\n");
     assert!(!notes.contains("could not read"), "{notes}");

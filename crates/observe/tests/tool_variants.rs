@@ -32,12 +32,15 @@ fn text_around_tables_is_noted() {
         "Segmentation fault (core dumped)",
         "bash: line 1: ibroute: command not found",
         "SubnGet(LFT) failed on switch 'x' DLID 5; MAD status 0x110 AM 0x0",
-        "user@login:~$ exit",
     ] {
         let m = with_tables(SUBNET, &format!("{TABLE}{after}\n")).unwrap();
         assert_eq!(routes(&m), plain);
         assert!(m.notes.iter().any(|n| n.contains(after)), "{:?}", m.notes);
     }
+    // A prompt says nothing about ports that are missing.
+    let typed = with_tables(SUBNET, &format!("{TABLE}user@login:~$ exit\n")).unwrap();
+    assert_eq!(routes(&typed), plain);
+    assert_eq!(typed.notes, with_tables(SUBNET, TABLE).unwrap().notes);
     for before in [
         "Failed to open 'mlx4_0' port '1'\n",
         "ibwarn: [7] x: y\n",

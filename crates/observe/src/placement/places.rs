@@ -254,10 +254,20 @@ impl<'a> Places<'a> {
             .values()
             .map(|&(node, _)| Slot { node, slot: 0 })
             .collect();
-        for (node, mut ranks) in on_node {
+        for node in nodes {
+            let mut ranks = on_node.remove(&node).unwrap_or_default();
             let room = allocation
                 .position(node)
                 .map_or(0, |i| allocation.nodes()[i].1);
+            if let Some((_, more)) = ranks.get(room as usize) {
+                let s = if ranks.len() == 1 { "" } else { "s" };
+                let name = &fabric.node(node).name;
+                let found = format!("{} rank{s} on {name}", ranks.len());
+                let expected = format!("a slot of the allocation for each ({room} on that node)");
+                let error = text.error(found, expected);
+                let line = self.lines.get(more);
+                return Err(line.map_or(error.clone(), |&line| error.at(line)).into());
+            }
             let as_said = ranks.iter().all(|(s, _)| s.is_some_and(|s| s < room));
             ranks.sort_unstable();
             if as_said {

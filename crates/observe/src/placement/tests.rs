@@ -209,6 +209,7 @@ fn what_cannot_be_is_named() {
     for content in ["nid00005\n", "nid00003\nnid00003\n"] {
         let error = read(content, Some(&allocation)).unwrap_err();
         assert!(error.contains("a slot of the allocation"), "{error}");
+        assert!(error.starts_with("p: found"), "the file: {error}");
     }
 }
 

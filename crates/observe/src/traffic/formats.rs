@@ -424,7 +424,8 @@ impl<'a> Numbers<'a> {
 
     /// Whether the first line has the names of columns behind an empty cell, as pandas writes a table with its index.
     fn is_labelled(&self) -> bool {
-        self.commas && self.shape.is_square() && self.head.first().is_some_and(|c| c.is_empty())
+        let is_named = self.head.len() > 1 && self.head[0].is_empty();
+        self.commas && self.shape.is_square() && is_named
     }
 
     fn is_cholmod(&self) -> bool {

@@ -234,6 +234,7 @@ fn lists_and_matrices_of_spreadsheets_and_pandas() {
     assert_eq!(of(named), [(0, 1, 5.0, 0), (1, 0, 7.0, 0)]);
     let numbered = named.replace('a', "0").replace('b', "1");
     assert_eq!(of(&numbered), of(named));
+    assert!(read(",").is_err());
     let error = read(",a,b\nb,0,5\na,7,0\n").unwrap_err();
     assert!(
         error.starts_with("t:2: ") && error.contains("in the order of the columns, here a"),

@@ -3,7 +3,7 @@
 use crate::command::Cli;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use hopbyte_fabric::{Class, InputError, similar};
+use hopbyte_fabric::{Class, InputError, printable, similar};
 use hopbyte_job::causes;
 use hopbyte_job::failure::{BAD_INPUT, Failure};
 use hopbyte_view::terminal::end_spinner;
@@ -27,7 +27,7 @@ pub fn report(error: &anyhow::Error, json: bool) -> u8 {
     }
     end_spinner();
     let failure = Failure::of(error.as_ref());
-    let _ = writeln!(io::stderr(), "{failure}");
+    let _ = writeln!(io::stderr(), "{}", printable(&failure.to_string()));
     object(&failure, json)
 }
 

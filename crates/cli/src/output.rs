@@ -1,5 +1,6 @@
 //! Answers as tables with units in the header, or as JSON; remarks go to standard error.
 
+use hopbyte_fabric::printable;
 pub use hopbyte_fabric::units::{TIMES, count, scale};
 use hopbyte_job::command_line;
 pub use hopbyte_view::terminal::Table;
@@ -53,7 +54,7 @@ impl Output {
     /// One line of text.
     pub fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         end_spinner();
-        named(writeln!(self.out, "{}", text.as_ref()))
+        named(writeln!(self.out, "{}", printable(text.as_ref())))
     }
 
     /// Text without a line end added (a launcher's file).
@@ -102,14 +103,14 @@ impl Output {
     pub fn talk(&mut self, text: impl AsRef<str>) {
         end_spinner();
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "hopbyte: {}", text.as_ref());
+            let _ = writeln!(io::stderr(), "hopbyte: {}", printable(text.as_ref()));
         }
     }
 
     /// A warning, on standard error also with `--quiet`.
     pub fn warn(&mut self, text: impl AsRef<str>) {
         end_spinner();
-        let _ = writeln!(io::stderr(), "hopbyte: {}", text.as_ref());
+        let _ = writeln!(io::stderr(), "hopbyte: {}", printable(text.as_ref()));
     }
 
     /// Flushes the output.

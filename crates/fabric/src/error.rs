@@ -1,6 +1,7 @@
 //! Errors with location, found value and expected value.
 
 use crate::class::Class;
+use std::borrow::Cow;
 use std::fmt;
 use thiserror::Error;
 
@@ -101,6 +102,23 @@ impl fmt::Display for InputError {
 }
 
 impl std::error::Error for InputError {}
+
+/// Text for a terminal: control characters of names from outside, which it would obey, are shown escaped. Line ends and tabs
+/// stay.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match obeyed(c) {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
 
 /// Shortens untrusted text to at most [`EXCERPT`] printable characters.
 fn excerpt(text: &str) -> String {
@@ -203,6 +221,16 @@ pub(crate) fn names_instead(what: &str, similar: &[String], examples: &[String])
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_control_characters() {
+        assert_eq!(
+            printable("ml\u{1b}[31mx5\r: 3\tü\n"),
+            "ml\\u{1b}[31mx5\\r: 3\tü\n"
+        );
+        assert_eq!(printable("\u{9b}31m"), "\\u{9b}31m");
+        assert!(matches!(printable("plain"), Cow::Borrowed(_)));
+    }
 
     #[test]
     fn excerpts_are_short_and_printable() {

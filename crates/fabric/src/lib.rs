@@ -67,7 +67,7 @@ pub use builder::{FabricBuilder, LinkSpec};
 pub use class::Class;
 pub use column::{Column, Missing};
 pub use direction::Direction;
-pub use error::{FabricError, InputError};
+pub use error::{FabricError, InputError, printable};
 pub use fabric::{End, Fabric, Family, Kind, Link, Node, PortPair, Router, Shape};
 pub use ids::{KindId, LinkId, NodeId, RouterId};
 pub use link_state::LinkState;

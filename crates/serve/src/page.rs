@@ -9,7 +9,7 @@ use crate::http::{Answer, Needs, Request};
 use crate::jobs::{Attributor, OfLink, Shown as ShownJobs};
 use crate::past::{Moment, Past, Point, Series};
 use crate::source::{Fresh, Sink, Source};
-use hopbyte_fabric::{InputError, LinkId};
+use hopbyte_fabric::{InputError, LinkId, printable};
 use hopbyte_job::faults::{Fault, Timeline};
 use hopbyte_job::{Machine, told};
 use hopbyte_observe::unix;
@@ -163,7 +163,7 @@ impl Live {
     /// Keeps the jobs of the latest readings, without end; returns if there is no list of jobs.
     fn attribute(&self) {
         let Some(jobs) = &self.jobs else { return };
-        let said = |text: &str| eprintln!("hopbyte: {text}");
+        let said = |text: &str| eprintln!("hopbyte: {}", printable(text));
         jobs.run(&self.machine, &said, |state, at, jobs, all| {
             let all = Arc::new(all);
             self.faults().charge(at, all.clone());

@@ -7,6 +7,7 @@
 use super::{Agent, Setup, Target};
 use crate::tls::Trust;
 use crate::wire::{Header, Token};
+use hopbyte_fabric::printable;
 use hopbyte_observe::sources::{self, Places, Wide};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -87,7 +88,7 @@ impl Tick {
 pub fn work(options: &Options) -> io::Result<()> {
     let say = |text: &str| {
         if !options.quiet {
-            let _ = writeln!(io::stderr(), "hopbyte: {text}");
+            let _ = writeln!(io::stderr(), "hopbyte: {}", printable(text));
         }
     };
     let mut places = match &options.root {

@@ -1,6 +1,7 @@
 //! The agent in a small process of its own, which `hopbyte agent` executes.
 
 use hopbyte_collect::agent::{HANDED_ON, Options, work};
+use hopbyte_fabric::printable;
 use hopbyte_observe::system_class;
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             let class = system_class(error.kind());
-            eprintln!("error[{}]: {error}", class.id());
+            eprintln!("error[{}]: {}", class.id(), printable(&error.to_string()));
             let mistyped = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData);
             ExitCode::from(if mistyped { 2 } else { 3 })
         }

@@ -1,5 +1,6 @@
 //! Tables in text: aligned columns under a header with units.
 
+use hopbyte_fabric::printable;
 use std::fmt::Write;
 
 /// Alignment of a column.
@@ -31,7 +32,8 @@ impl Table {
 
     /// Adds a row; missing cells stay empty.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        let shown = |cell: String| printable(&cell).into_owned();
+        self.rows.push(cells.into_iter().map(shown).collect());
     }
 
     /// The text; with `colour` the header is bold.

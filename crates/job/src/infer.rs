@@ -66,8 +66,10 @@ pub struct Inference<'a> {
     about: Vec<Vec<u32>>,
     /// Required gain of a fault.
     threshold: f64,
-    /// Highest remaining share of a fault.
+    /// Highest share of its expected value at which an observation is slow.
     ceiling: f64,
+    /// Highest remaining share of each hypothesis: above it no observation would be slow.
+    ceilings: Vec<f64>,
 }
 
 /// Cost of a residual, in units of log-likelihood.
@@ -93,7 +95,7 @@ pub fn deviations(observations: usize) -> f64 {
 }
 
 impl<'a> Inference<'a> {
-    /// A search for faults that leave at most `1 - tolerance` of a component's strength.
+    /// A search for faults that leave some observation at most `1 - tolerance` of its expected value.
     pub fn new(
         observations: &'a [Observation],
         hypotheses: &'a [Hypothesis],
@@ -106,12 +108,20 @@ impl<'a> Inference<'a> {
             }
         }
         let components: BTreeSet<usize> = hypotheses.iter().map(|h| h.component).collect();
+        let ceiling = 1.0 - tolerance;
+        // A limit may lie above what is expected: its full strength then says nothing about the observation.
+        let of = |h: &Hypothesis| {
+            let nearest = |&(o, limit): &(usize, f64)| observations[o].expected / limit;
+            let nearest = h.limits.iter().map(nearest).fold(0.0, f64::max);
+            (ceiling * nearest.min(1.0)).max(LEAST)
+        };
         Self {
             observations,
             hypotheses,
             about,
             threshold: threshold(components.len()),
-            ceiling: 1.0 - tolerance,
+            ceiling,
+            ceilings: hypotheses.iter().map(of).collect(),
         }
     }
 
@@ -214,13 +224,15 @@ impl<'a> Inference<'a> {
         self.hypotheses[h].limits.iter().map(of).sum()
     }
 
-    /// The highest gain of a hypothesis, and its share.
+    /// The highest gain of a hypothesis, and its share. A slowdown within the tolerance is none: no gain if the observations
+    /// fit a share above the ceiling better than the ceiling.
     fn best(&self, h: usize, predicted: &[f64]) -> (f64, f64) {
+        let ceiling = self.ceilings[h];
         let limits = self.hypotheses[h].limits.iter();
         let mut shares: Vec<f64> = limits
             .filter(|&&(o, _)| self.is_suspicious(o, predicted))
             .map(|&(o, limit)| self.observations[o].measured / limit)
-            .map(|share| share.clamp(LEAST, self.ceiling))
+            .map(|share| share.clamp(LEAST, ceiling))
             .collect();
         shares.sort_by(f64::total_cmp);
         shares.dedup();
@@ -241,8 +253,21 @@ impl<'a> Inference<'a> {
                 _ => high -= third,
             }
         }
-        let fine = of((0.5 * (low + high)).clamp(LEAST, self.ceiling));
-        if fine.0 > best.0 { fine } else { best }
+        let fine = of((0.5 * (low + high)).clamp(LEAST, ceiling));
+        let best = if fine.0 > best.0 { fine } else { best };
+        let within = |share: f64| self.gain(h, share, predicted) > best.0;
+        if best.1 >= ceiling && within(ceiling * (1.0 + 0.1 * self.error(h, ceiling))) {
+            return (0.0, 1.0);
+        }
+        best
+    }
+
+    /// Standard error of a fitted share near this one, relative to it.
+    fn error(&self, h: usize, share: f64) -> f64 {
+        let limits = self.hypotheses[h].limits.iter();
+        let lowered = limits.filter(|&&(o, limit)| share * limit < self.observations[o].expected);
+        let weights = lowered.map(|&(o, _)| self.observations[o].sigma.powi(-2));
+        weights.sum::<f64>().max(1.0).sqrt().recip()
     }
 
     /// Fits the faults again beside each other, and removes those that the others explain.
@@ -317,7 +342,9 @@ impl<'a> Inference<'a> {
         if gain(LEAST) < self.threshold {
             return None;
         }
-        let (mut low, mut high) = (LEAST, self.ceiling);
+        // The fitted share must be below the ceiling, two standard errors of it included.
+        let ceiling = self.ceilings[h];
+        let (mut low, mut high) = (LEAST, ceiling * (-2.0 * self.error(h, ceiling)).exp());
         if gain(high) >= self.threshold {
             return Some(high);
         }

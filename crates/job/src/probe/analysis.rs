@@ -137,6 +137,18 @@ fn verdict(fabric: &Fabric, suspect: &Suspect) -> String {
             format!("slow: {:.0} % of its capacity", 100.0 * share)
         }
         (_, Limit::Share(share)) => format!("slow: {:.0} % of its capacity", 100.0 * share),
+        (_, Limit::Outgoing(share)) => {
+            format!(
+                "slow: {:.0} % of the capacity of the links that leave it",
+                100.0 * share
+            )
+        }
+        (_, Limit::Incoming(share)) => {
+            format!(
+                "slow: {:.0} % of the capacity of the links that end at it",
+                100.0 * share
+            )
+        }
         (_, Limit::PathRate(rate)) => format!("slow: no path above {}", limit(rate)),
         (_, Limit::TotalRate(rate)) => format!("slow: {} in all", limit(rate)),
     }
@@ -257,12 +269,12 @@ impl ComponentRow {
             });
         }
         let share = match finding.suspect.limit {
-            Limit::Share(share) => Some(share),
-            _ => None,
+            Limit::Share(share) | Limit::Outgoing(share) | Limit::Incoming(share) => Some(share),
+            Limit::PathRate(_) | Limit::TotalRate(_) => None,
         };
         let limit = match finding.suspect.limit {
             Limit::PathRate(rate) | Limit::TotalRate(rate) => Some(rate),
-            Limit::Share(_) => None,
+            Limit::Share(_) | Limit::Outgoing(_) | Limit::Incoming(_) => None,
         };
         Self {
             name: finding.suspect.component.name(fabric),

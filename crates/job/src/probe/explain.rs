@@ -3,8 +3,9 @@
 //! Paths are measured from node to node; a route gives the components of a path. Without faults a path has the rate that its
 //! links leave it beside the transfers of its phase, times the efficiency of its class (kind of link, exclusive or
 //! shared). A fault limits the paths that cross it: a link to a share of its capacity, a node to a rate, a router to a rate
-//! for each path, for all of them, or to a share of its links. [`crate::infer`] decides which faults explain all paths, so a
-//! component with healthy paths below its limit is not excluded, and one with healthy paths above it is.
+//! for each path, for all of them, or to a share of its links or of those of one direction. [`crate::infer`] decides which
+//! faults explain all paths, so a component with healthy paths below its limit is not excluded, and one with healthy paths
+//! above it is.
 
 use super::component::{Component, routers};
 use super::separate::joined;
@@ -62,6 +63,10 @@ pub struct Class {
 pub enum Limit {
     /// To a share of the capacity of its links.
     Share(f64),
+    /// To a share of the capacity of the links that leave it.
+    Outgoing(f64),
+    /// To a share of the capacity of the links that end at it.
+    Incoming(f64),
     /// Each path to a rate in bytes per second.
     PathRate(f64),
     /// All concurrent paths together to a rate in bytes per second.
@@ -420,13 +425,18 @@ fn hypotheses(
             Component::Host(_) => add(Limit::PathRate(fastest), &|_| fastest),
             Component::Router(r) => {
                 let end = End::Router(r);
-                let at = |l: LinkId| fabric.link(l).from == end || fabric.link(l).to == end;
+                let (leaves, ends) = (
+                    |l: LinkId| fabric.link(l).from == end,
+                    |l: LinkId| fabric.link(l).to == end,
+                );
                 let together = |i: usize| loads.on_router(&paths[i], r);
-                add(share, &|i| over(i, &at));
+                add(share, &|i| over(i, &|l| leaves(l) || ends(l)));
+                add(Limit::Outgoing(1.0), &|i| over(i, &leaves));
+                add(Limit::Incoming(1.0), &|i| over(i, &ends));
                 add(Limit::PathRate(fastest), &|_| fastest);
-                let most = users.iter().map(|&i| together(i)).fold(1.0, f64::max);
-                if most > 1.0 {
-                    let total = fastest * most;
+                if users.iter().any(|&i| together(i) > 1.0) {
+                    let expected = |&i: &usize| baseline.observations[i].expected * together(i);
+                    let total = users.iter().map(expected).fold(0.0, f64::max);
                     add(Limit::TotalRate(total), &|i| total / together(i));
                 }
             }
@@ -440,6 +450,8 @@ impl Suspect {
     fn at(self, share: f64) -> Self {
         let limit = match self.limit {
             Limit::Share(full) => Limit::Share(share * full),
+            Limit::Outgoing(full) => Limit::Outgoing(share * full),
+            Limit::Incoming(full) => Limit::Incoming(share * full),
             Limit::PathRate(full) => Limit::PathRate(share * full),
             Limit::TotalRate(full) => Limit::TotalRate(share * full),
         };
@@ -460,8 +472,13 @@ impl Suspect {
             component => component.is_on(fabric, ends, &[l]),
         };
         let carried = |&l: &LinkId| {
+            let (from, to) = (fabric.link(l).from, fabric.link(l).to);
+            let at =
+                |end: End| matches!(self.component, Component::Router(r) if end == End::Router(r));
             let share = match self.limit {
                 Limit::Share(share) if limited(l) => share,
+                Limit::Outgoing(share) if at(from) => share,
+                Limit::Incoming(share) if at(to) => share,
                 _ => 1.0,
             };
             share * efficiency * fabric.link(l).capacity().0

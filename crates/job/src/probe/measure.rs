@@ -43,7 +43,7 @@ impl Measurement {
         let schedule = self.output.with_extension("schedule");
         write_atomic(
             &schedule,
-            &plan::schedule(&machine.fabric, &machine.routing, nodes)?,
+            &plan::plan(&machine.fabric, &machine.routing, nodes)?.text(),
         )?;
         let schedule = schedule.canonicalize().context("finding the schedule")?;
         command.arg("--schedule").arg(&schedule);

@@ -4,23 +4,82 @@ use super::predicted::{link_name, mode};
 use crate::error::Result;
 use hopbyte_fabric::{Fabric, NodeId, Routing};
 use hopbyte_model::schedule::phases;
+use serde::Serialize;
 use std::fmt::Write as _;
+
+/// The transfers of a probe: the answer of `hopbyte probe plan`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// Name and version of this form.
+    pub schema: &'static str,
+    /// In the order in which they are measured.
+    pub phases: Vec<PlannedPhase>,
+}
+
+/// Transfers that are measured at the same time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedPhase {
+    /// Its name.
+    pub name: String,
+    /// The transfers.
+    pub transfers: Vec<Transfer>,
+}
+
+/// A transfer between two nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Transfer {
+    /// Sender.
+    pub from: String,
+    /// Receiver.
+    pub to: String,
+    /// The link, the router of both, or the nodes.
+    pub link: String,
+    /// Kind of link.
+    pub kind: String,
+    /// Whether it shares the link: `exclusive` or `shared`.
+    pub mode: &'static str,
+}
 
 /// The transfers that cover every link between some nodes ([`phases`]).
 ///
 /// # Errors
 /// Every pair of too many nodes would have to be measured.
-pub fn schedule(fabric: &Fabric, routing: &Routing, nodes: &[NodeId]) -> Result<String> {
-    let mut text = String::new();
-    for phase in phases(fabric, routing, nodes)? {
-        let _ = writeln!(text, "phase\t{}", phase.name);
-        for pair in &phase.pairs {
-            let [from, to] = [pair.from, pair.to].map(|n| &fabric.node(n).name);
-            let (link, kind) = (link_name(fabric, pair), &pair.kind);
-            let _ = writeln!(text, "{from}\t{to}\t{link}\t{kind}\t{}", mode(pair));
+pub fn plan(fabric: &Fabric, routing: &Routing, nodes: &[NodeId]) -> Result<Plan> {
+    let phases = phases(fabric, routing, nodes)?.into_iter().map(|phase| {
+        let transfers = phase.pairs.iter().map(|pair| {
+            let [from, to] = [pair.from, pair.to].map(|n| fabric.node(n).name.clone());
+            Transfer {
+                from,
+                to,
+                link: link_name(fabric, pair),
+                kind: pair.kind.to_string(),
+                mode: mode(pair),
+            }
+        });
+        PlannedPhase {
+            transfers: transfers.collect(),
+            name: phase.name.to_string(),
         }
+    });
+    Ok(Plan {
+        schema: "hopbyte.probe.plan/1",
+        phases: phases.collect(),
+    })
+}
+
+impl Plan {
+    /// As `topobw --schedule` reads it.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for phase in &self.phases {
+            let _ = writeln!(text, "phase\t{}", phase.name);
+            for t in &phase.transfers {
+                let (from, to, link, kind) = (&t.from, &t.to, &t.link, &t.kind);
+                let _ = writeln!(text, "{from}\t{to}\t{link}\t{kind}\t{}", t.mode);
+            }
+        }
+        text
     }
-    Ok(text)
 }
 
 #[cfg(test)]
@@ -32,7 +91,7 @@ mod tests {
     fn check(machine: &str) -> BTreeMap<String, usize> {
         let m = spec::machine(machine).unwrap();
         let nodes: Vec<NodeId> = m.fabric.node_ids().collect();
-        let text = schedule(&m.fabric, &m.routing, &nodes).unwrap();
+        let text = plan(&m.fabric, &m.routing, &nodes).unwrap().text();
         let mut kinds = BTreeMap::new();
         let (mut senders, mut receivers, mut seen) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -75,9 +134,9 @@ mod tests {
     fn pairs_of_too_many_nodes_are_refused() {
         let m = spec::machine("fattree:down=64x65,up=1x64").unwrap();
         let nodes: Vec<NodeId> = m.fabric.node_ids().collect();
-        let plan = |nodes: &[NodeId]| schedule(&m.fabric, &m.routing, nodes);
-        let refusal = plan(&nodes).unwrap_err().to_string();
+        let of = |nodes: &[NodeId]| plan(&m.fabric, &m.routing, nodes);
+        let refusal = of(&nodes).unwrap_err().to_string();
         assert!(refusal.contains("4160 nodes"), "{refusal}");
-        assert!(plan(&nodes[..100]).is_ok());
+        assert!(of(&nodes[..100]).is_ok());
     }
 }

@@ -16,6 +16,16 @@ fn measure(
     slow: &dyn Fn(LinkId) -> f64,
     random: &mut Random,
 ) -> Vec<Path> {
+    measure_within(0.05, fabric, routing, slow, random)
+}
+
+fn measure_within(
+    noise: f64,
+    fabric: &Fabric,
+    routing: &Routing,
+    slow: &dyn Fn(LinkId) -> f64,
+    random: &mut Random,
+) -> Vec<Path> {
     let mut paths: Vec<Path> = Vec::new();
     let mut phases: HashMap<Vec<LinkId>, u32> = HashMap::new();
     for from in fabric.node_ids() {
@@ -55,7 +65,7 @@ fn measure(
                 class: (kind.into(), "shared".into()),
                 phase: Some(phase),
                 route,
-                rate: 6e6 * narrowest * (0.97 + 0.05 * random.unit()),
+                rate: 6e6 * narrowest * (0.97 + noise * random.unit()),
             });
         }
     }
@@ -182,5 +192,70 @@ fn links_of_a_slow_router_are_not_accused_beside_it() {
         let named: Vec<Component> = found.findings.iter().map(|x| x.suspect.component).collect();
         assert!(named.contains(&router), "{round}: {named:?}");
         assert_eq!(named, [router], "{round}: {:?}", found.findings);
+    }
+}
+
+#[test]
+fn a_clean_machine_is_not_accused() {
+    let mut random = Random::new(19);
+    for machine in ["torus:4x4x3:nodes=2", "dragonfly:5x4:nodes=2"] {
+        let m = spec::machine(machine).unwrap();
+        for round in 0..40 {
+            let noise = [0.02, 0.05][round % 2];
+            let paths = measure_within(noise, &m.fabric, &m.routing, &|_| 1.0, &mut random);
+            let found = explain(&m.fabric, &paths, TOLERANCE, &BTreeMap::new());
+            assert_eq!(found.findings, [], "{machine} {round}");
+        }
+    }
+}
+
+#[test]
+fn a_slowdown_within_the_tolerance_is_not_reported() {
+    let m = spec::machine("torus:4x4:nodes=2").unwrap();
+    let (f, r) = (&m.fabric, &m.routing);
+    for component in [
+        Component::Router(RouterId(5)),
+        Component::Host(NodeId(3)),
+        Component::Cable(LinkId::of(0)),
+    ] {
+        let hit = slowed(f, component);
+        let named = |factor: f64, tolerance: f64| -> Vec<Component> {
+            let slow = |l: LinkId| if hit.contains(&l) { factor } else { 1.0 };
+            let paths = measure_within(0.01, f, r, &slow, &mut Random::new(23));
+            let found = explain(f, &paths, tolerance, &BTreeMap::new());
+            found.findings.iter().map(|x| x.suspect.component).collect()
+        };
+        assert_eq!(named(0.97, 0.05), [], "{component:?}");
+        assert!(!named(0.97, 0.01).is_empty(), "{component:?}");
+        assert!(!named(0.9, 0.05).is_empty(), "{component:?}");
+    }
+}
+
+#[test]
+fn a_router_with_slow_links_in_one_direction_is_named() {
+    let m = spec::machine("torus:4x4x3:nodes=2").unwrap();
+    let f = &m.fabric;
+    let mut random = Random::new(29);
+    for router in [RouterId(0), RouterId(21)] {
+        for (leaves, expected) in [(true, "leave it"), (false, "end at it")] {
+            let slow = |l: LinkId| {
+                let link = f.link(l);
+                let end = if leaves { link.from } else { link.to };
+                if end == End::Router(router) { 0.5 } else { 1.0 }
+            };
+            let paths = measure_within(0.02, f, &m.routing, &slow, &mut random);
+            let found = explain(f, &paths, TOLERANCE, &BTreeMap::new());
+            let named: Vec<_> = found.findings.iter().map(|x| x.suspect).collect();
+            let [Suspect { component, limit }] = named[..] else {
+                panic!("{named:?}")
+            };
+            assert_eq!(component, Component::Router(router));
+            let share = match limit {
+                Limit::Outgoing(share) if leaves => share,
+                Limit::Incoming(share) if !leaves => share,
+                _ => panic!("{expected}: {limit:?}"),
+            };
+            assert!((share - 0.5).abs() < 0.03, "{share}");
+        }
     }
 }

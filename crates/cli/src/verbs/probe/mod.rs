@@ -145,7 +145,8 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
         Verb::Plan(args) => {
             let machine = args.fabric.read(out)?;
             let nodes = nodes(&args.nodes, &machine.fabric)?;
-            out.text(&plan::schedule(&machine.fabric, &machine.routing, &nodes)?)?;
+            let plan = plan::plan(&machine.fabric, &machine.routing, &nodes)?;
+            out.answer(&plan, |plan, _| plan.text())?;
             Ok(Answer::Yes)
         }
         Verb::Analyse(args) => {

@@ -203,7 +203,7 @@ fn counters_of(fabric: &Fabric, bytes: &[u8]) {
 fn jobs(bytes: &[u8]) {
     let fabric = machine(SMALL_ARIES);
     let Some(text) = text(bytes) else { return };
-    if let Ok(jobs) = hopbyte_observe::counters::jobs(&text, fabric, None) {
+    if let Ok(jobs) = hopbyte_observe::counters::jobs(&text, fabric, hopbyte_observe::Then::Now(0.0)) {
         for link in fabric.link_ids().step_by(31) {
             let sum: f64 = jobs.shares(fabric, link).iter().map(|s| s.1).sum();
             assert!(sum <= 1.0 + 1e-9);

@@ -259,9 +259,9 @@ def blame(
 ) -> Report:
     """Causes of a slow network by its counters (``hopbyte blame``): slow links, nodes or adapters, and jobs.
 
-    ``jobs`` is a list of Slurm, PBS or Flux, or a CSV ``job,node[,start,end]``; ``jobs_at`` a time in Unix seconds;
-    ``recorded`` names the folder of a record for some of the jobs. The answer is no if there are causes. Raises
-    :class:`HopbyteError` if the counters show none of the faults.
+    ``jobs`` is a list of Slurm, PBS, Flux or Kubernetes pods, or a CSV ``job,node[,start,end]``; ``jobs_at`` a time in
+    Unix seconds; ``recorded`` names the folder of a record for some of the jobs. The answer is no if there are causes.
+    Raises :class:`HopbyteError` if the counters show none of the faults.
     """
     given = [f"{job}={fspath(record)}" for job, record in (recorded or {}).items()]
     return _report(_core.blame(machine, links, jobs, jobs_at, given))

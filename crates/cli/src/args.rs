@@ -9,7 +9,7 @@ use hopbyte_collect::tls::Identity;
 use hopbyte_fabric::Fabric;
 use hopbyte_job::attribution::{Attribution, Recorded};
 use hopbyte_job::inputs::{self, LinkReading};
-use hopbyte_job::{JobList, Live, Machine, MachineSource};
+use hopbyte_job::{JobList, Live, Machine, MachineSource, jobs_then};
 use hopbyte_observe::sources::{Places, Wide, host_name};
 use hopbyte_observe::{CounterOptions, Jobs, kinds};
 use hopbyte_oracle::{Aggregate, Metric};
@@ -144,8 +144,8 @@ impl LoadArgs {
             ensure!(!needed, "--recorded, --jobs-at: {NO_JOBS}");
             return Ok((machine, reading, None));
         };
-        let now = reading.time_seconds.unwrap_or(0.0);
-        let jobs = list.read(&machine.fabric, self.jobs.jobs_at, now)?;
+        let then = jobs_then(self.jobs.jobs_at, reading.time_seconds);
+        let jobs = list.read(&machine.fabric, then)?;
         list.notes(&jobs).iter().for_each(|note| out.talk(note));
         Ok((machine, reading, Some(jobs)))
     }
@@ -198,7 +198,7 @@ pub struct JobCommand {
 /// Jobs and their nodes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct JobArgs {
-    /// Jobs and their nodes: a list of Slurm, PBS or Flux (JSON or text), or a CSV `job,node[,start,end]`
+    /// Jobs and their nodes: a list of Slurm, PBS, Flux or Kubernetes pods, or a CSV `job,node[,start,end]`
     #[arg(long, value_name = "FILE", help_heading = "Counters")]
     pub jobs: Option<PathBuf>,
     /// Jobs that ran at a time in Unix seconds, in place of those that run

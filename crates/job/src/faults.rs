@@ -360,7 +360,7 @@ mod tests {
     use super::*;
     use crate::attribution::Recorded;
     use hopbyte_fabric::{End, Increase, Quantity, Routing, Side, spec};
-    use hopbyte_observe::counters::jobs;
+    use hopbyte_observe::counters::{Then, jobs};
     use hopbyte_observe::text::{Limits, Text};
 
     /// Job a sends 100 B/s over the link between two routers until a lane fails, then half; with the link down nothing;
@@ -387,7 +387,7 @@ mod tests {
             }
         }
         let text = Text::from_bytes("jobs", list.as_bytes(), Limits::TEXT).unwrap();
-        let jobs = jobs(&text, &fabric, None).unwrap();
+        let jobs = jobs(&text, &fabric, Then::Now(0.0)).unwrap();
         let mut timeline = Timeline::default();
         let mut take = |at: f64, lanes: f64, bytes: f64, errors: f64| {
             let mut tick = Increase::new(&fabric, "t");

@@ -2,8 +2,19 @@
 
 use crate::error::Result;
 use hopbyte_fabric::Fabric;
-use hopbyte_observe::{Jobs, KEPT_JOBS, Stamp, kept_jobs, read_jobs, stamp};
+use hopbyte_observe::{Jobs, KEPT_JOBS, Stamp, Then, kept_jobs, read_jobs, stamp, unix};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The jobs beside a reading: those of a past time if it is given, else those that ran when the counters were read last,
+/// else those that run.
+pub fn jobs_then(past: Option<f64>, reading_seconds: Option<f64>) -> Then {
+    let now = || unix(SystemTime::now());
+    past.map_or_else(
+        || Then::Now(reading_seconds.unwrap_or_else(now)),
+        Then::Past,
+    )
+}
 
 /// Where jobs are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,14 +53,15 @@ impl JobList {
         stamp(&self.path())
     }
 
-    /// The jobs of a time in Unix seconds. A list of a file is that of the jobs that run, unless `past` is given.
+    /// The jobs of a time.
     ///
     /// # Errors
     /// No such list, or one of another machine.
-    pub fn read(&self, fabric: &Fabric, past: Option<f64>, now: f64) -> Result<Jobs> {
+    pub fn read(&self, fabric: &Fabric, then: Then) -> Result<Jobs> {
+        let (Then::Past(at) | Then::Now(at) | Then::Live(at)) = then;
         Ok(match self {
-            Self::File(file) => read_jobs(file, fabric, past)?,
-            Self::Kept(folder) => kept_jobs(folder, fabric, past.unwrap_or(now))?,
+            Self::File(file) => read_jobs(file, fabric, then)?,
+            Self::Kept(folder) => kept_jobs(folder, fabric, at)?,
         })
     }
 

@@ -87,7 +87,7 @@ pub use hopbyte_map::MAX_THREADS;
 pub use hopbyte_observe::Jobs;
 pub use inputs::{LinkReading, nodes, reading};
 pub use inside::{Arranged, NodeInside, Part};
-pub use job_list::JobList;
+pub use job_list::{JobList, jobs_then};
 pub use load::Live;
 pub use machine::{Machine, MachineSource};
 pub use mapping::Mapping;

@@ -40,7 +40,7 @@ pub mod trace;
 pub mod traffic;
 
 pub use counters::{
-    CounterOptions, Jobs, KEPT_JOBS, Listed, kept_jobs, list_jobs, read_counter_series,
+    CounterOptions, Jobs, KEPT_JOBS, Listed, Then, kept_jobs, list_jobs, read_counter_series,
     read_counters, read_jobs,
 };
 pub use error::{ObserveError, system_class};

@@ -11,7 +11,7 @@ use hopbyte_observe::fabric::{Companions, read_machine_text};
 use hopbyte_observe::placement::placement;
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::traffic::traffic;
-use hopbyte_observe::{ObserveError, parse_nodes};
+use hopbyte_observe::{ObserveError, Then, parse_nodes};
 use std::sync::{LazyLock, OnceLock};
 
 /// Random changes of each seed.
@@ -100,7 +100,7 @@ const TARGETS: [(&str, Read); 15] = [
     ("torus_table", |b| counters(machine("torus:4x4"), b)),
     ("link_lines", |b| counters(machine("torus:4x4"), b)),
     ("jobs", |b| {
-        jobs(&text(b)?, machine("aries:1x6x16"), None).map(|_| ())
+        jobs(&text(b)?, machine("aries:1x6x16"), Then::Now(0.0)).map(|_| ())
     }),
     ("traffic", read_traffic),
     ("archive", read_traffic),

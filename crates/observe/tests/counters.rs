@@ -5,7 +5,7 @@
 use crate::common::{content, machine};
 use hopbyte_fabric::{End, Fabric, Quantity as Q, spec};
 use hopbyte_observe::counters::Counted;
-use hopbyte_observe::{CounterOptions, read_counters, read_jobs};
+use hopbyte_observe::{CounterOptions, Then, read_counters, read_jobs};
 use hopbyte_testdata::shared;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -120,7 +120,7 @@ fn edison_s_jobs_are_found_and_shared_out() {
         let Some(path) = shared(&format!("aries-counters/{name}.jobs.csv")) else {
             return;
         };
-        let jobs = read_jobs(&path, &fabric, None).unwrap();
+        let jobs = read_jobs(&path, &fabric, Then::Now(0.0)).unwrap();
         assert_eq!(
             (jobs.nodes(), jobs.ids().len(), jobs.unmatched),
             (nodes, ids, 0)

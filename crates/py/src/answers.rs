@@ -9,7 +9,7 @@ use hopbyte_job::predict::Ask;
 use hopbyte_job::probe::{analysis, explain, results};
 use hopbyte_job::scenario::{Changes, outcome};
 use hopbyte_job::verify::VerifyReport;
-use hopbyte_job::{Document, Jobs, blame as causes, verify as verification};
+use hopbyte_job::{Document, Jobs, blame as causes, jobs_then, verify as verification};
 use hopbyte_observe::read_jobs;
 use hopbyte_view::terminal::{blame_text, model_text, predict_text, probe_text, verify_text};
 use pyo3::prelude::*;
@@ -164,7 +164,8 @@ pub fn blame(
 ) -> PyResult<Answer> {
     of_machine(links, machine)?;
     let (fabric, state) = (machine.fabric(), links.state());
-    let jobs = jobs.map(|file| read_jobs(&file, fabric, jobs_at));
+    let then = jobs_then(jobs_at, links.reading().time_seconds);
+    let jobs = jobs.map(|file| read_jobs(&file, fabric, then));
     let jobs = jobs.transpose().map_err(python)?;
     if jobs.is_none() && !recorded.is_empty() {
         return Err(HopbyteError::new_err(

@@ -3,7 +3,7 @@
 use hopbyte_fabric::{Fabric, Increase, LinkId, LinkState};
 use hopbyte_job::attribution::{Attribution, ByJob, Recorded};
 use hopbyte_job::{JobError, JobList, Jobs, Machine, told};
-use hopbyte_observe::{Stamp, unix};
+use hopbyte_observe::{Stamp, Then, unix};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -51,18 +51,13 @@ impl Attributor {
             pending: Mutex::default(),
             news: Condvar::new(),
         };
-        attributor.read(fabric, None, unix(SystemTime::now()))?;
+        attributor.read(fabric, Then::Live(unix(SystemTime::now())))?;
         Ok(attributor)
     }
 
     /// The jobs of a time.
-    fn read(
-        &self,
-        fabric: &Fabric,
-        past: Option<f64>,
-        now: f64,
-    ) -> Result<(Jobs, Recorded), JobError> {
-        let jobs = self.list.read(fabric, past, now)?;
+    fn read(&self, fabric: &Fabric, then: Then) -> Result<(Jobs, Recorded), JobError> {
+        let jobs = self.list.read(fabric, then)?;
         let recorded = Recorded::of_listed(&self.recorded, &jobs, fabric)?;
         Ok((jobs, recorded))
     }
@@ -78,7 +73,7 @@ impl Attributor {
         time_seconds: f64,
     ) -> Result<Shown, JobError> {
         let (fabric, routing) = (&machine.fabric, &machine.routing);
-        let (jobs, recorded) = self.read(fabric, Some(time_seconds), time_seconds)?;
+        let (jobs, recorded) = self.read(fabric, Then::Past(time_seconds))?;
         let all = Attribution::of(fabric, routing, state, &jobs, recorded);
         Ok(Shown::new(fabric, state, &jobs, Arc::new(all)))
     }
@@ -92,7 +87,7 @@ impl Attributor {
     ) -> Option<Attribution> {
         let (fabric, routing) = (&machine.fabric, &machine.routing);
         let state = LinkState::of_increase(fabric, tick);
-        let read = self.read(fabric, None, tick.time_seconds.unwrap_or(0.0));
+        let read = self.read(fabric, Then::Live(tick.time_seconds.unwrap_or(0.0)));
         let (jobs, recorded) = read.map_err(|error| talk(told(&error))).ok()?;
         Some(Attribution::of(fabric, routing, &state, &jobs, recorded))
     }
@@ -172,10 +167,10 @@ impl JobFile<'_> {
     fn look(&mut self, fabric: &Fabric, now: f64, talk: &dyn Fn(&str)) {
         let stamp = self.source.list.stamp();
         let is_known = stamp.is_some() && stamp == self.stamp;
-        if is_known && !self.source.list.is_over_time() {
+        if is_known && !self.source.list.is_over_time() && !self.jobs.change {
             return;
         }
-        match self.source.read(fabric, None, now) {
+        match self.source.read(fabric, Then::Live(now)) {
             Ok((jobs, recorded)) => {
                 if !is_known {
                     let notes = self.source.list.notes(&jobs);

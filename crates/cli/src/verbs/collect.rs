@@ -98,7 +98,7 @@ pub struct CollectArgs {
     /// Store everything in this folder; reports are acknowledged once stored
     #[arg(long, value_name = "FOLDER", help_heading = "Store")]
     store: Option<PathBuf>,
-    /// Keep the jobs over time in the store: a list of Slurm, PBS or Flux, or a CSV `job,node`, read again when it changes
+    /// Keep the jobs over time in the store: a list of Slurm, PBS, Flux or Kubernetes pods, or a CSV `job,node`, read again when it changes
     #[arg(long, value_name = "FILE", requires = "store", help_heading = "Store")]
     jobs: Option<PathBuf>,
     /// Delete a segment when this many days were recorded after it (default: never)
@@ -305,7 +305,7 @@ fn export(args: &CollectArgs, server: &Server, out: &mut Output) -> Result<()> {
     }
     if let Some(url) = &args.lines {
         push_lines(url, &args.cluster, source, |text| {
-            eprintln!("hopbyte: {text}");
+            eprintln!("hopbyte: {}", hopbyte_fabric::printable(&text));
         })?;
     }
     Ok(())

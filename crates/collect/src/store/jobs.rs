@@ -1,7 +1,7 @@
 //! The jobs over time beside the logs of a store: a CSV `job,nodes,start,end` that grows by a line when a job begins, and by
 //! one with its end when it has left the list.
 
-use hopbyte_observe::{KEPT_JOBS, Listed, ObserveError, list_jobs, stamp, unix};
+use hopbyte_observe::{KEPT_JOBS, Listed, ObserveError, Then, list_jobs, stamp, unix};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -56,7 +56,7 @@ impl KeptJobs {
         if now - self.tidied >= TIDY_SECONDS {
             self.tidy(now)?;
         }
-        let running = listed.iter().filter(|j| j.running && !j.hosts.is_empty());
+        let running = (listed.iter()).filter(|j| j.is_of(Then::Live(now)) && !j.hosts.is_empty());
         let running: HashMap<Key, f64> = running
             .map(|j| {
                 (
@@ -184,7 +184,7 @@ pub fn follow_jobs(
                 Err(error) => {
                     let text = error.to_string();
                     if text != said {
-                        eprintln!("hopbyte: {text}");
+                        eprintln!("hopbyte: {}", hopbyte_fabric::printable(&text));
                         said = text;
                     }
                 }
@@ -204,7 +204,7 @@ mod tests {
         let job = |&(id, hosts): &(&str, &str)| Listed {
             id: id.into(),
             hosts: hosts.into(),
-            running: true,
+            running: Some(true),
             ..Listed::default()
         };
         jobs.iter().map(job).collect()

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 mod lists;
+mod pods;
 
 pub use lists::Listed;
 
@@ -23,6 +24,20 @@ pub struct Jobs {
     pub unmatched: usize,
     /// Jobs of the list that did not run at the time.
     pub others: usize,
+    /// Whether the times of the list make them others later, though the list stays as it is.
+    pub change: bool,
+}
+
+/// The jobs that are taken from a list. Times are in Unix seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Then {
+    /// Those that ran at a past time; there must be some.
+    Past(f64),
+    /// Those that run: as the batch system says, or by the times of a table at this time. There must be some, unless the
+    /// list is empty.
+    Now(f64),
+    /// The same, of a list that is read again and again: none may run.
+    Live(f64),
 }
 
 impl Jobs {
@@ -107,16 +122,16 @@ impl Jobs {
     }
 }
 
-/// Reads a list of jobs: JSON of `squeue`, `sacct`, `scontrol show job`, `qstat -f -F json` or `flux jobs`, text of
+/// Reads a list of jobs: JSON of `squeue`, `sacct`, `scontrol show job`, `qstat -f -F json`, `flux jobs` or `kubectl get pods`, text of
 /// `scontrol show job` or `qstat -f`, a CSV `job,node[,start,end]`, or DragonView's `g,r,c,n,jobid` (group, chassis,
-/// slot, node on the router, job). `at` selects the jobs that ran at a time in Unix seconds, else those that run.
-pub fn read_jobs(path: &Path, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, ObserveError> {
-    jobs(&Text::read(path, Limits::TEXT)?, fabric, at)
+/// slot, node on the router, job).
+pub fn read_jobs(path: &Path, fabric: &Fabric, then: Then) -> Result<Jobs, ObserveError> {
+    jobs(&Text::read(path, Limits::TEXT)?, fabric, then)
 }
 
 /// [`read_jobs`] on text in memory.
-pub fn jobs(text: &Text, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, ObserveError> {
-    if let Some(list) = lists::read(text, fabric, at) {
+pub fn jobs(text: &Text, fabric: &Fabric, then: Then) -> Result<Jobs, ObserveError> {
+    if let Some(list) = lists::read(text, fabric, then) {
         return list;
     }
     let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
@@ -128,8 +143,8 @@ pub fn jobs(text: &Text, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, Obser
             "g,r,c,n,jobid, or a list of jobs",
         );
         let error = error.hint(
-            "a list is the output of squeue --json, sacct --json, scontrol show job, qstat -f or flux jobs --json, \
-             or a CSV job,node",
+            "a list is the output of squeue --json, sacct --json, scontrol show job, qstat -f, flux jobs --json or \
+             kubectl get pods -o json, or a CSV job,node",
         );
         return Err(header.map_or(error.clone(), |l| error.at(l.number)).into());
     }
@@ -152,6 +167,7 @@ pub fn jobs(text: &Text, fabric: &Fabric, at: Option<f64>) -> Result<Jobs, Obser
             return Err(text.error_at(line, expected).into());
         }
     }
+    super::end::End::Line.check(text)?;
     if jobs.nodes() == 0 {
         let found = format!(
             "{} rows, none of which names a node of the fabric",
@@ -187,15 +203,14 @@ pub fn kept_jobs(folder: &Path, fabric: &Fabric, at: f64) -> Result<Jobs, Observ
         .map_or(0, |at| at + 1);
     let text = Text::from_bytes(path.display().to_string(), &bytes[..end], Limits::TEXT)?;
     let listed = lists::of(&text).transpose()?.unwrap_or_default();
-    let ran = |j: &Listed| j.start.is_some_and(|s| s <= at) && j.end.is_none_or(|e| at <= e);
-    let others = listed.iter().filter(|j| !ran(j)).count();
+    let others = listed.iter().filter(|j| !j.ran(at)).count();
     if others == listed.len() {
         return Ok(Jobs {
             others,
             ..Jobs::default()
         });
     }
-    lists::place(&text, fabric, &listed, Some(at))
+    lists::place(&text, fabric, &listed, Then::Past(at))
 }
 
 struct JobRow {

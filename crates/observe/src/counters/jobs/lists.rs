@@ -1,8 +1,9 @@
-//! Job lists of batch systems: Slurm, PBS, Flux, and a plain CSV.
+//! Job lists of batch systems: Slurm, PBS, Flux, Kubernetes, and a plain CSV.
 
-use super::Jobs;
+use super::{Jobs, Then, pods};
 use crate::ObserveError;
 use crate::counters::cells;
+use crate::counters::end::End;
 use crate::placement::host_list;
 use crate::text::{Text, lossy};
 use hopbyte_fabric::{Fabric, InputError};
@@ -12,8 +13,7 @@ use std::collections::HashMap;
 /// Maximum number of jobs in a list.
 const MOST: usize = 1 << 20;
 /// Formats of job lists.
-const EXPECTED: &str =
-    "jobs: JSON of squeue, sacct, scontrol, qstat or flux, text of scontrol or qstat, or a CSV";
+const EXPECTED: &str = "jobs: JSON of squeue, sacct, scontrol, qstat, flux or kubectl get pods, text of scontrol or qstat, or a CSV";
 
 /// A job as its batch system lists it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,36 +22,52 @@ pub struct Listed {
     pub id: String,
     /// Its hosts, as `n[001-004,7]`.
     pub hosts: String,
-    /// Whether it runs, of a table always.
-    pub running: bool,
+    /// Whether it runs, as its batch system says; a table has only times.
+    pub running: Option<bool>,
     /// Start in Unix seconds, if it is known.
     pub start: Option<f64>,
     /// End in Unix seconds, if it is known.
     pub end: Option<f64>,
 }
 
-/// Reads a list; `at` selects the jobs that ran at a time in Unix seconds, else those that run. `None`: no such list.
-pub(super) fn read(
-    text: &Text,
-    fabric: &Fabric,
-    at: Option<f64>,
-) -> Option<Result<Jobs, ObserveError>> {
+impl Listed {
+    /// Whether it ran at a time in Unix seconds, the end included.
+    pub fn ran(&self, at: f64) -> bool {
+        self.start.is_some_and(|s| s <= at) && self.end.is_none_or(|e| at <= e)
+    }
+
+    /// Whether it is among the jobs of a time.
+    pub fn is_of(&self, then: Then) -> bool {
+        match then {
+            Then::Past(at) => self.ran(at),
+            Then::Now(now) | Then::Live(now) => self.running.unwrap_or_else(|| self.ran(now)),
+        }
+    }
+}
+
+/// Reads a list. `None`: no such list.
+pub(super) fn read(text: &Text, fabric: &Fabric, then: Then) -> Option<Result<Jobs, ObserveError>> {
     let listed = of(text)?;
-    Some(listed.and_then(|listed| place(text, fabric, &listed, at)))
+    Some(listed.and_then(|listed| place(text, fabric, &listed, then)))
 }
 
 /// The jobs of a list without their nodes in a fabric. `None`: no such list.
 pub(super) fn of(text: &Text) -> Option<Result<Vec<Listed>, ObserveError>> {
     let content = lossy(text.bytes());
     let start = content.trim_start();
+    // A name that was cut is a name too.
+    let whole = |listed: Vec<Listed>| -> Result<Vec<Listed>, ObserveError> {
+        End::Line.check(text)?;
+        Ok(listed)
+    };
     Some(if start.starts_with('{') {
         json(text, start)
     } else if start.starts_with("JobId=") {
-        scontrol(text, start)
+        scontrol(text, start).and_then(whole)
     } else if start.starts_with("Job Id:") {
-        qstat(text, start)
+        qstat(text, start).and_then(whole)
     } else {
-        csv(text)?
+        csv(text)?.and_then(whole)
     })
 }
 
@@ -60,16 +76,14 @@ pub(super) fn place(
     text: &Text,
     fabric: &Fabric,
     listed: &[Listed],
-    at: Option<f64>,
+    then: Then,
 ) -> Result<Jobs, ObserveError> {
     let mut jobs = Jobs::default();
     let mut others = 0;
+    let timed = |j: &Listed| j.end.is_some() || j.start.is_some_and(f64::is_finite);
+    jobs.change = listed.iter().any(|j| j.running.is_none() && timed(j));
     for job in listed {
-        let ran = match at {
-            None => job.running,
-            Some(at) => job.start.is_some_and(|s| s <= at) && job.end.is_none_or(|e| at <= e),
-        };
-        if !ran {
+        if !job.is_of(then) {
             others += 1;
             continue;
         }
@@ -88,7 +102,12 @@ pub(super) fn place(
         }
     }
     jobs.others = others;
-    if jobs.nodes() > 0 || (listed.is_empty() && at.is_none()) {
+    let none = match then {
+        Then::Past(_) => false,
+        Then::Now(_) => listed.is_empty(),
+        Then::Live(_) => others == listed.len(),
+    };
+    if jobs.nodes() > 0 || none {
         return Ok(jobs);
     }
     let found = format!(
@@ -97,13 +116,15 @@ pub(super) fn place(
         jobs.unmatched
     );
     let error = text.error(found, format!("jobs on {}", fabric.source()));
-    let hint = match (others, at) {
+    let hint = match (others, then) {
         (0, _) => "do the jobs belong to this fabric?",
-        (_, None) => "--jobs-at TIME selects the jobs of a past time, in Unix seconds",
-        (_, Some(_)) if listed.iter().all(|job| job.start.is_none()) => {
+        (_, Then::Now(_) | Then::Live(_)) => {
+            "--jobs-at TIME selects the jobs of a past time, in Unix seconds"
+        }
+        (_, Then::Past(_)) if listed.iter().all(|job| job.start.is_none()) => {
             "the list has no times in Unix seconds: squeue --json, sacct --json, flux jobs --json and a CSV with start have"
         }
-        (_, Some(_)) => "is the time in Unix seconds, within the list?",
+        (_, Then::Past(_)) => "is the time in Unix seconds, within the list?",
     };
     Err(error.hint(hint).into())
 }
@@ -155,7 +176,16 @@ fn json(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
             .collect::<Result<_, _>>()
             .map_err(Into::into);
     }
-    let Some(Value::Array(jobs)) = document.get("jobs") else {
+    // Flux prints a single job without a list.
+    let one = || {
+        document
+            .get("nodelist")
+            .is_some()
+            .then(|| std::slice::from_ref(&document))
+    };
+    let pods = pods::of(&document);
+    let jobs = document.get("jobs").and_then(Value::as_array);
+    let Some(jobs) = pods.or(jobs.map(Vec::as_slice)).or_else(one) else {
         return Err(wrong().into());
     };
     if jobs.len() > MOST {
@@ -164,6 +194,9 @@ fn json(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
             .into());
     }
     let job = |job: &Value| {
+        if pods.is_some() {
+            return pods::listed(text, job);
+        }
         let job = job.as_object().ok_or_else(wrong)?;
         if job.contains_key("nodelist") {
             flux(text, job)
@@ -194,7 +227,7 @@ fn slurm(text: &Text, job: &Map<String, Value>) -> Result<Listed, InputError> {
     Ok(Listed {
         id: checked(text, &id.to_string())?,
         hosts: slurm_hosts(word(job.get("nodes")).unwrap_or_default()),
-        running: state.is_some_and(|s| s == "RUNNING"),
+        running: Some(state.is_some_and(|s| s == "RUNNING")),
         start: of("start", "start_time"),
         end: of("end", "end_time"),
     })
@@ -219,7 +252,7 @@ fn flux(text: &Text, job: &Map<String, Value>) -> Result<Listed, InputError> {
     Ok(Listed {
         id: checked(text, &id)?,
         hosts: word(job.get("nodelist")).unwrap_or_default().to_owned(),
-        running: state.is_some_and(|s| s == "RUN"),
+        running: Some(state.is_some_and(|s| s == "RUN")),
         start: number(job.get("t_run")),
         end: number(job.get("t_cleanup")).or_else(|| number(job.get("t_inactive"))),
     })
@@ -230,7 +263,7 @@ fn pbs(text: &Text, id: &str, job: &Map<String, Value>) -> Result<Listed, InputE
     Ok(Listed {
         id: checked(text, id)?,
         hosts: pbs_hosts(word(job.get("exec_host")).unwrap_or_default()),
-        running: word(job.get("job_state")).is_some_and(|s| s == "R"),
+        running: Some(word(job.get("job_state")).is_some_and(|s| s == "R")),
         ..Listed::default()
     })
 }
@@ -252,13 +285,14 @@ fn scontrol(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
         if key == "JobId" {
             jobs.push(Listed {
                 id: checked(text, value)?,
+                running: Some(false),
                 ..Listed::default()
             });
         }
         let Some(job) = jobs.last_mut() else { continue };
         match key {
             "HetJobId" => job.id = checked(text, value)?,
-            "JobState" => job.running = value == "RUNNING",
+            "JobState" => job.running = Some(value == "RUNNING"),
             // `ReqNodeList` and `ExcNodeList` are other keys.
             "NodeList" => job.hosts = slurm_hosts(value),
             _ => {}
@@ -275,6 +309,7 @@ fn qstat(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
         if let Some(id) = line.strip_prefix("Job Id:") {
             jobs.push(Listed {
                 id: checked(text, id)?,
+                running: Some(false),
                 ..Listed::default()
             });
         }
@@ -283,7 +318,7 @@ fn qstat(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
         };
         let Some(job) = jobs.last_mut() else { continue };
         match key {
-            "job_state" => job.running = value.trim() == "R",
+            "job_state" => job.running = Some(value.trim() == "R"),
             "exec_host" => job.hosts = pbs_hosts(value),
             _ => {}
         }
@@ -322,7 +357,7 @@ fn csv(text: &Text) -> Option<Result<Vec<Listed>, ObserveError>> {
         Ok(Listed {
             id: checked(text, &row[job]).map_err(|e| e.at(line.number))?,
             hosts: row[node].clone(),
-            running: true,
+            running: None,
             start: time(times[0])?,
             end: time(times[1])?,
         })

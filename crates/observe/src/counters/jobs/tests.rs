@@ -1,9 +1,10 @@
+use super::jobs as jobs_of;
 use super::*;
 use hopbyte_fabric::spec;
 
 fn read(content: &str, fabric: &Fabric) -> Result<Jobs, String> {
     let text = Text::from_bytes("jobs.csv", content.as_bytes(), Limits::TEXT).unwrap();
-    jobs(&text, fabric, None).map_err(|e| e.to_string())
+    jobs(&text, fabric, Then::Now(0.0)).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -62,7 +63,9 @@ fn lists_without_times_say_so() {
     let fabric = spec::fabric("torus:2x2").unwrap();
     let at = |content: &str| {
         let text = Text::from_bytes("jobs", content.as_bytes(), Limits::TEXT).unwrap();
-        jobs(&text, &fabric, Some(150.0)).unwrap_err().to_string()
+        jobs(&text, &fabric, Then::Past(150.0))
+            .unwrap_err()
+            .to_string()
     };
     // PBS prints local times without their zone.
     let without = "Job Id: 7\n    job_state = R\n    exec_host = n0-0/0\n    stime = Fri Nov 27 10:00:00 2026\n";
@@ -154,9 +157,9 @@ fn every_batch_system_lists_the_same_jobs() {
 #[test]
 fn jobs_of_a_past_time_are_selected_by_it() {
     let fabric = spec::fabric("torus:2x2").unwrap();
-    let at = |content: &str, at| {
+    let at = |content: &str, at: Option<f64>| {
         let text = Text::from_bytes("jobs", content.as_bytes(), Limits::TEXT).unwrap();
-        jobs(&text, &fabric, at)
+        jobs(&text, &fabric, at.map_or(Then::Now(1e9), Then::Past))
             .map(|j| j.ids().to_vec())
             .map_err(|e| e.to_string())
     };
@@ -189,4 +192,104 @@ fn jobs_of_a_past_time_are_selected_by_it() {
     }
     let open = r#"{"jobs":[{"job_id":1,"job_state":"RUNNING","nodes":"n[0-"}]}"#;
     assert!(at(open, None).unwrap_err().contains("nodes of job 1"));
+}
+
+#[test]
+fn jobs_of_a_table_that_have_ended_do_not_run() {
+    let fabric = spec::fabric("torus:2x2").unwrap();
+    let of = |content: &str, then| {
+        let text = Text::from_bytes("jobs", content.as_bytes(), Limits::TEXT).unwrap();
+        jobs(&text, &fabric, then).map_err(|e| e.to_string())
+    };
+    let table = "job,node,start,end\n1,n0-0,100,200\n2,n0-0,150,\n3,n0-1,400,\n";
+    let now = of(table, Then::Now(300.0)).unwrap();
+    assert_eq!(
+        (now.ids(), now.others, now.change),
+        (&["2".to_owned()][..], 2, true)
+    );
+    let ended = "job,node,start,end\n1,n0-0,100,200\n";
+    let error = of(ended, Then::Now(300.0)).unwrap_err();
+    assert!(
+        error.contains("1 of them not running then") && error.contains("--jobs-at"),
+        "{error}"
+    );
+    let live = of(ended, Then::Live(300.0)).unwrap();
+    assert_eq!((live.nodes(), live.others), (0, 1));
+    // Without times a job of a table runs.
+    let plain = of("job,node\n1,n0-0\n", Then::Now(300.0)).unwrap();
+    assert_eq!((plain.nodes(), plain.change), (1, false));
+    // What a batch system says counts more than the end that it allows.
+    let late = r#"{"jobs":[{"job_id":1,"job_state":"RUNNING","nodes":"n0-0","start_time":100,"end_time":200}]}"#;
+    assert_eq!(of(late, Then::Now(300.0)).unwrap().nodes(), 1);
+}
+
+#[test]
+fn a_list_that_was_cut_is_refused() {
+    let fabric = spec::fabric("torus:2x2").unwrap();
+    for cut in [
+        "job,node\n7,n0-0\n8,n0-",
+        "job,node\n7,n0-0",
+        "JobId=7 JobState=RUNNING NodeList=n0-0",
+        "Job Id: 7\n    job_state = R\n    exec_host = n0-0/0",
+    ] {
+        let error = read(cut, &fabric).unwrap_err();
+        assert!(
+            error.contains("line end") && error.contains("was cut"),
+            "{cut}: {error}"
+        );
+        assert!(read(&format!("{cut}\n"), &fabric).is_ok(), "{cut}");
+    }
+}
+
+#[test]
+fn pods_are_jobs_by_their_labels_and_owners() {
+    let fabric = spec::fabric("torus:4x4").unwrap();
+    let pod = |name: &str, more: &str, node: &str, phase: &str| {
+        format!(
+            r#"{{"kind":"Pod","metadata":{{"name":"{name}","namespace":"ml"{more}}},"spec":{{"nodeName":"{node}"}},
+            "status":{{"phase":"{phase}","startTime":"2026-11-27T10:00:00Z"}}}}"#
+        )
+    };
+    let label = r#","labels":{"job-name":"train"}"#;
+    let owner = |kind: &str| format!(r#","ownerReferences":[{{"kind":"{kind}","name":"own"}}]"#);
+    let pods = [
+        pod("train-0", label, "n0-0", "Running"),
+        pod("train-1", label, "n2-0", "Running"),
+        pod("shell", "", "n1-1", "Running"),
+        pod("s-0", &owner("StatefulSet"), "n1-2", "Running"),
+        pod("net", &owner("DaemonSet"), "n0-0", "Running"),
+        pod("next", label, "", "Pending"),
+    ];
+    let list = format!(r#"{{"kind":"List","items":[{}]}}"#, pods.join(","));
+    let jobs = read(&list, &fabric).unwrap();
+    assert_eq!(jobs.ids(), ["ml/train", "ml/shell", "ml/own"]);
+    assert_eq!(
+        (jobs.nodes_of(0).len(), jobs.nodes(), jobs.others),
+        (2, 4, 2)
+    );
+    assert_eq!(
+        read(&pods[2], &fabric).unwrap().ids(),
+        ["ml/shell"],
+        "a single pod"
+    );
+    let other = r#"{"kind":"List","items":[{"kind":"Service","metadata":{"name":"s"}}]}"#;
+    assert!(
+        read(other, &fabric)
+            .unwrap_err()
+            .contains("found Service, expected pods")
+    );
+    let text = Text::from_bytes("pods", list.as_bytes(), Limits::TEXT).unwrap();
+    let before = jobs_of(&text, &fabric, Then::Past(1_795_773_599.0));
+    assert!(before.unwrap_err().to_string().contains("not running then"));
+}
+
+#[test]
+fn a_single_job_of_flux_is_a_list() {
+    let fabric = spec::fabric("torus:4x4").unwrap();
+    let one = r#"{"id": 58577289183232, "name": "a", "state": "RUN", "nodelist": "n0-0,n2-0", "t_run": 1700000000.5}"#;
+    let jobs = read(one, &fabric).unwrap();
+    assert_eq!(
+        (jobs.ids(), jobs.nodes()),
+        (&["58577289183232".to_owned()][..], 2)
+    );
 }

@@ -4,7 +4,8 @@
 
 use crate::common::{content, machine};
 use hopbyte_fabric::{End, Fabric, Quantity as Q, spec};
-use hopbyte_observe::counters::Counted;
+use hopbyte_observe::counters::{Counted, Series, counter_series};
+use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::{CounterOptions, Then, read_counters, read_jobs};
 use hopbyte_testdata::shared;
 use std::collections::{BTreeMap, BTreeSet};
@@ -248,4 +249,29 @@ fn ldms_s_own_percentages_follow_from_its_rates() {
             assert_eq!(printed, formula, "{direction}");
         }
     }
+}
+
+/// An exporter's text that was cut after its first line has no value; the others are not all readings.
+#[test]
+fn a_file_without_values_among_several_is_refused() {
+    let fabric = spec::fabric("mesh:2").unwrap();
+    let text = |name: &str, content: &str| {
+        Text::from_bytes(name, content.as_bytes(), Limits::TEXT).unwrap()
+    };
+    let head = "# TYPE node_network_receive_bytes_total counter\n";
+    let whole =
+        |bytes: u64| format!("{head}node_network_receive_bytes_total{{device=\"eth0\"}} {bytes}\n");
+    let options = CounterOptions {
+        interval_seconds: Some(10.0),
+        node: Some("n0".into()),
+        ..options()
+    };
+    let of = |after: &str| {
+        let texts = [text("before.prom", &whole(1000)), text("after.prom", after)];
+        counter_series(&texts, &fabric, &options)
+    };
+    assert!(matches!(of(&whole(3000)).unwrap(), Series::Increases(_)));
+    let error = of(head).unwrap_err().to_string();
+    assert!(error.starts_with("after.prom: found no values"), "{error}");
+    assert!(error.contains("was cut"), "{error}");
 }

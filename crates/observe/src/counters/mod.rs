@@ -156,8 +156,23 @@ pub fn counter_series(
     let mut systems = BTreeMap::new();
     let mut options = Cow::Borrowed(options);
     let mut read = Vec::new();
+    let headers = |left_out: &LeftOut| {
+        let mut counts = left_out.counts();
+        counts
+            .find(|(why, _)| *why == ldms_csv::NO_ROWS)
+            .map_or(0, |(_, n)| n)
+    };
     for text in texts {
+        let before = headers(&left_out);
         match Content::of(text, fabric, &options, &mut left_out)? {
+            // The others would be taken for all readings, and totals for an increase.
+            Content::Readings(more)
+                if more.is_empty() && texts.len() > 1 && headers(&left_out) == before =>
+            {
+                let error = text.error("no values", "a reading beside those of the other files");
+                let hint = "the file was cut, or is being written: read it again";
+                return Err(error.hint(hint).into());
+            }
             Content::Readings(more) => {
                 readings.extend(more);
                 read.push(text);

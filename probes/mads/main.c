@@ -5,7 +5,9 @@
  *
  * The fabric is found by directed routes (InfiniBand specification, volume 1, chapter 14), counters are read from the
  * performance management class (chapter 16): PortCountersExtended, and PortCounters for waits and errors unless the
- * extended ones have them. Ports are asked in turn over all devices, so that no device gets many requests at once.
+ * extended ones have them. Ports are asked in turn over all devices, so that no device gets many requests at once. State,
+ * width and speed of every port (PortInfo) are read again in turn, over ten readings, and the fabric is found again when a
+ * port goes down or comes up.
  * With --asked there is a reading for each line of the standard input, and none by itself.
  *
  * Nothing is ever written to a device: counters are not reset. --old-header is for devices that take no index of a partition
@@ -38,6 +40,9 @@ enum { NODE_DESCRIPTION = 0x10, NODE_INFO = 0x11, PORT_INFO = 0x15, CLASS_INFO =
 enum { CA = 1, SWITCH = 2 };
 /* Until an unanswered request is sent again. */
 static const double PATIENCE = 0.2;
+/* Readings over which the states of all ports are read, and seconds between two searches for devices when ports change. */
+enum { TURNS = 10 };
+static const double SOON = 5;
 
 /* Values of a port in the order in which they are printed. */
 enum value { XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, WAIT, SYMBOL, RCV_ERRORS, DISCARDS, REMOTE, RELAY, XMIT_CONSTRAINT, RCV_CONSTRAINT, VALUES };
@@ -54,6 +59,8 @@ static const struct { uint8_t at, bytes, extended; } PLACES[VALUES] = {
 
 struct port {
     bool active, read[2]; /* extended and other counters */
+    bool known;           /* was active at some time */
+    uint8_t state, width, speed, extended_speed;
     uint64_t values[VALUES];
 };
 
@@ -97,7 +104,8 @@ struct state {
     size_t first, steps_count, steps_room;
     uint32_t serial;
     uint64_t sent, unanswered;
-    bool switches, asked;
+    bool switches, asked, discovering, changed;
+    unsigned polls;
     int *slots; /* nodes by GUID, open addressing */
     size_t slots_room;
 };
@@ -273,8 +281,16 @@ static void port_found(struct state *s, struct node *n, uint32_t port, const uin
     bool linked = (data[33] >> 4) == 5;
     if (n->type == SWITCH && port == 0) n->lid = (uint16_t)get(data + 16, 2);
     if (n->type != SWITCH) n->lid = (uint16_t)get(data + 16, 2);
-    n->port[port].active = active && port > 0;
-    if (n->type == SWITCH && port > 0 && linked) follow(s, n, (uint8_t)port);
+    struct port *own = &n->port[port];
+    active = active && port > 0;
+    s->changed |= own->active != active;
+    own->active = active;
+    own->known |= active;
+    own->state = data[32] & 15;
+    own->width = data[31];
+    own->speed = data[35] >> 4;
+    own->extended_speed = data[62] >> 4;
+    if (s->discovering && n->type == SWITCH && port > 0 && linked) follow(s, n, (uint8_t)port);
 }
 
 static void counted(struct node *n, uint16_t attribute, uint32_t number, const uint8_t *data) {
@@ -296,6 +312,8 @@ static void answered(struct state *s, struct request *r, const uint8_t *mad, boo
     const uint8_t *data = mad + DATA;
     if (!whole) {
         s->unanswered++;
+        /* The way to a device may lead over a port that went down. */
+        s->changed |= r->kind == ROUTED && !s->discovering;
         return;
     }
     struct node *n = r->node >= 0 ? &s->nodes[r->node] : NULL;
@@ -358,8 +376,11 @@ static void receive(struct state *s) {
 
 /* Finds all devices and their ports. */
 static void discover(struct state *s) {
-    for (int i = 0; i < s->count; i++) free(s->nodes[i].port);
-    s->count = 0;
+    struct node *before = s->nodes;
+    int many = s->count;
+    s->nodes = NULL;
+    s->count = s->room = 0;
+    s->discovering = true;
     s->slots_room = 2 * MOST_NODES;
     s->slots = room(s->slots, s->slots_room * sizeof *s->slots);
     memset(s->slots, 0xff, s->slots_room * sizeof *s->slots);
@@ -372,12 +393,36 @@ static void discover(struct state *s) {
         }
         receive(s);
     }
+    s->discovering = s->changed = false;
+    /* A port that went down stays in the readings. */
+    for (int i = 0; i < many; i++) {
+        int at = *slot_of(s, before[i].guid);
+        for (int p = 0; at >= 0 && p <= before[i].ports && p <= s->nodes[at].ports; p++)
+            s->nodes[at].port[p].known |= before[i].port[p].known;
+        free(before[i].port);
+    }
+    free(before);
     for (int i = 0; i < s->count; i++) {
         while (s->busy >= s->window) receive(s);
         struct step step = {.attribute = CLASS_INFO, .node = i};
         if (s->nodes[i].lid && (s->nodes[i].type == SWITCH || !s->switches)) ask(s, PERFORMANCE, &step);
     }
     while (s->busy > 0) receive(s);
+}
+
+/* Asks a tenth of the ports for their states, another one each time. */
+static void ask_states(struct state *s) {
+    for (int i = 0; i < s->count; i++) {
+        const struct node *n = &s->nodes[i];
+        for (int p = 1; p <= n->ports; p++) {
+            if (!n->port[p].known || ((unsigned)(i + p) + s->polls) % TURNS) continue;
+            struct step step = {.hops = n->hops, .attribute = PORT_INFO, .modifier = (uint32_t)p, .node = i};
+            memcpy(step.path, n->path, HOPS);
+            while (s->busy >= s->window) receive(s);
+            ask(s, ROUTED, &step);
+        }
+    }
+    s->polls++;
 }
 
 static void poll_all(struct state *s) {
@@ -391,7 +436,7 @@ static void poll_all(struct state *s) {
         for (int second = 0; second < 2; second++)
             for (int i = 0; i < s->count; i++) {
                 const struct node *n = &s->nodes[i];
-                if (p > n->ports || !n->lid || !n->port[p].active) continue;
+                if (p > n->ports || !n->lid || !n->port[p].known) continue;
                 if (!n->extended && !second) continue;
                 if (n->additional && second) continue;
                 struct step step = {.attribute = second ? COUNTERS : EXTENDED, .modifier = (uint32_t)p, .node = i};
@@ -435,6 +480,12 @@ static void print(const struct state *s) {
                 at = text(text(text(at, " ["), NAMES[v]), " == ");
                 at = text(number(at, port->values[v]), "]");
             }
+            const struct { const char *name; uint8_t value; } states[] = {
+                {" [PortState == ", port->state}, {" [LinkWidthActive == ", port->width},
+                {" [LinkSpeedActive == ", port->speed}, {" [LinkSpeedExtActive == ", port->extended_speed},
+            };
+            for (size_t v = 0; v < sizeof states / sizeof *states; v++)
+                at = text(number(text(at, states[v].name), states[v].value), "]");
             /* Its presence tells readers that the data have 64 bits. */
             if (n->extended && port->read[0]) at = text(at, " [PortUnicastXmitPkts == 0]");
             *at++ = '\n';
@@ -499,7 +550,7 @@ int main(int argc, char **argv) {
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     double found = -1e9, next = now();
     for (long tick = 0; ticks == 0 || tick < ticks; tick++) {
-        if (now() - found >= again) {
+        if (now() - found >= (s.changed ? SOON : again)) {
             discover(&s);
             found = now();
             if (s.count < 2) refuse(LACKING, "found no other device behind %s, expected a fabric whose port is up", device);
@@ -508,6 +559,7 @@ int main(int argc, char **argv) {
         char line[16];
         if (s.asked && !fgets(line, sizeof line, stdin)) return DONE;
         s.unanswered = 0;
+        ask_states(&s);
         poll_all(&s);
         print(&s);
         if (s.asked) continue;

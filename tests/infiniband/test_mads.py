@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,6 +80,46 @@ def test_ports_vanish_and_come_back(simulate: Callable[[str], Sim], program: Pat
     assert {(leaf, "1"), (spine, "4")} <= missing
     reach = {f"0x{guid[2:].lstrip('0')}" for guid in behind}
     assert all(guid in reach or (guid, port) == (spine, "4") for guid, port in missing), missing
+
+
+def test_a_port_that_goes_down_is_told(simulate: Callable[[str], Sim], program: Path) -> None:
+    net = fat_tree(leaves=4, spines=2, hosts=2)
+    sim = simulate(net.text())
+    leaf, spine = (next(guid for guid, name in net.names.items() if name == wanted) for wanted in ("leaf3", "spine0"))
+    ends = [(f"0x{leaf[2:].lstrip('0')}", "1"), (f"0x{spine[2:].lstrip('0')}", "4")]
+    env = dict(os.environ, LD_PRELOAD=str(PRELOAD), SIM_HOST=sim.host)
+    words = [program, "--old-header", "--switches", "--asked"]
+    with (
+        subnet_manager(sim),
+        subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as poller,
+    ):
+        assert poller.stdin and poller.stdout
+
+        def reading() -> Ports:
+            poller.stdin.write("\n")
+            poller.stdin.flush()
+            lines = iter(poller.stdout.readline, "")
+            text = ""
+            for line in lines:
+                text += line
+                if "requests unanswered" in line:
+                    break
+            return ports(text)
+
+        before = reading()
+        # Four lanes, active.
+        assert all((before[end]["PortState"], before[end]["LinkWidthActive"]) == (4, 2) for end in ends)
+        sim.console(f'Unlink "{leaf}"[1]')
+        states: list[int] = []
+        for _ in range(30):
+            now = reading()
+            states = [now.get(end, {}).get("PortState", 0) for end in ends]
+            if states == [1, 1]:
+                break
+            time.sleep(0.5)
+        assert states == [1, 1], states
+        sim.console(f'Relink "{leaf}"[1]')
+        poller.stdin.close()
 
 
 def test_switches_only_and_on_demand(simulate: Callable[[str], Sim], program: Path) -> None:

@@ -4,11 +4,13 @@
 //! `NAME:....VALUE` per port. Data are in words of four bytes. Extended counters have 64 bits; the older ones have 32
 //! bits and saturate, as do `PortXmitWait` and the error counters. `perfquery -E` prints the causes of
 //! `PortRcvErrors` (`PortRcvErrorDetails`), `-D` those of `PortXmitDiscards` (`PortXmitDiscardDetails`), which are summed where the sum itself was not printed. Port 255 of
-//! `perfquery` is the sum over all ports of a switch, and port 0 its management port: neither has a link.
+//! `perfquery` is the sum over all ports of a switch, and port 0 its management port: neither has a link. `hopbyte-mads` adds
+//! state, width and speed of each port to the rows of `ibqueryerrors`.
 
 use super::delta::{Behaviour, Moment};
 use super::names;
 use super::reading::{Layout, Port, Reading};
+use crate::fabric::infiniband::rate::Rate;
 use crate::text::{Line, Text, decimal, hexadecimal, lossy};
 use hopbyte_fabric::{InputError, LeftOut, Quantity};
 use std::collections::{BTreeMap, HashMap};
@@ -47,6 +49,15 @@ const DETAILS: [&str; 10] = [
 ];
 /// Reason for ports that may be missing.
 const CUT: &str = "end of an output of ibqueryerrors, without '## Summary': ports may be missing";
+/// State of a port that `hopbyte-mads` prints: that of `PortInfo`, and codes of the active width and speed.
+const STATES: [&str; 4] = [
+    "PortState",
+    "LinkWidthActive",
+    "LinkSpeedActive",
+    "LinkSpeedExtActive",
+];
+/// Value of `PortState` of a port that carries data.
+const ACTIVE: u64 = 4;
 /// Number of 64-bit counters among them.
 const EXTENDED: usize = 4;
 /// Last counters of `perfquery`'s blocks, of all versions.
@@ -125,6 +136,7 @@ struct Values {
     extended: bool,
     values: [Option<u64>; COUNTERS.len()],
     details: [Option<u64>; DETAILS.len()],
+    states: [Option<u64>; STATES.len()],
 }
 
 impl Values {
@@ -136,6 +148,20 @@ impl Values {
         if let Some(i) = DETAILS.iter().position(|mad| *mad == name) {
             self.details[i] = Some(value);
         }
+        if let Some(i) = STATES.iter().position(|state| *state == name) {
+            self.states[i] = Some(value);
+        }
+    }
+
+    /// Capacity in bytes per second and lanes in service, if the state is known; a port that is not active has no lane.
+    fn trained(&self) -> Option<(Option<u64>, Option<u64>)> {
+        let [state, width, speed, extended] = self.states;
+        if state? != ACTIVE {
+            return Some((None, Some(0)));
+        }
+        let rate = Rate::of_codes(width?, speed?, extended.unwrap_or(0));
+        let capacity = rate.map(|r| r.capacity().0 as u64);
+        Some((capacity, rate.map(|r| u64::from(r.width))))
     }
 
     /// Whether only the causes of receive errors were read.
@@ -218,6 +244,11 @@ impl Device {
                     counter.factor = bytes;
                 }
                 values.push(of_port.values[i]);
+            }
+            if let Some((capacity, lanes)) = of_port.trained() {
+                names::both(layout, &port, "rate", Quantity::Capacity, 1.0);
+                names::both(layout, &port, "width", Quantity::Lanes, 1.0);
+                values.extend([capacity, capacity, lanes, lanes]);
             }
         }
     }
@@ -417,6 +448,9 @@ impl<'a> Scan<'a> {
         let known = device.ports.entry(port).or_default();
         known.extended |= values.extended;
         for (old, new) in known.values.iter_mut().zip(values.values) {
+            *old = new.or(*old);
+        }
+        for (old, new) in known.states.iter_mut().zip(values.states) {
             *old = new.or(*old);
         }
         Ok(())

@@ -71,6 +71,29 @@ impl Rate {
         Self::parse(width, name)
     }
 
+    /// From the codes of a port's `PortInfo`: active width, speed and extended speed; `None` if one is unknown.
+    pub fn of_codes(width: u64, speed: u64, extended: u64) -> Option<Self> {
+        let width = match width {
+            1 => b"1x".as_slice(),
+            2 => b"4x",
+            4 => b"8x",
+            8 => b"12x",
+            16 => b"2x",
+            _ => return None,
+        };
+        let speed = match (extended, speed) {
+            (1, _) => b"FDR",
+            (2, _) => b"EDR",
+            (4, _) => b"HDR",
+            (8, _) => b"NDR",
+            (0, 1) => b"SDR",
+            (0, 2) => b"DDR",
+            (0, 4) => b"QDR",
+            _ => return None,
+        };
+        Self::parse(width, speed)
+    }
+
     /// Reads `4xQDR`.
     pub fn parse_joined(word: &[u8]) -> Option<Self> {
         let end = word.iter().position(|b| b.eq_ignore_ascii_case(&b'x'))?;

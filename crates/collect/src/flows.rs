@@ -3,7 +3,7 @@
 use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState};
 use hopbyte_fabric::{Missing, Quantity, Side};
-use hopbyte_observe::counters::delta::{Moment, increase};
+use hopbyte_observe::counters::delta::Moment;
 use hopbyte_observe::counters::reading::{Combine, Layout};
 use hopbyte_observe::counters::values::Values;
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ pub struct Flow {
     pub rate: Result<f64, Missing>,
     /// Start of `total` (nanoseconds since 1970) after a reset.
     pub since_ns: Option<u64>,
+    /// Counters of errors at their highest value: there are at least `total`.
+    pub full: usize,
     terms: Vec<(u32, f64)>,
     combine: Combine,
     /// The counter of the port's speed, and bytes per second of its unit.
@@ -108,6 +110,7 @@ impl SourceFlows {
                     total: None,
                     rate: Err(Missing::Unread),
                     since_ns: None,
+                    full: 0,
                     terms: Vec::new(),
                     combine: counter.combine,
                     speed: speeds
@@ -157,6 +160,11 @@ impl Flow {
         moment: Moment,
     ) {
         let now = |i: u32| new.get(i as usize).map(|v| v as f64);
+        let is_full = |&&(i, _): &&(u32, f64)| {
+            let counter = &layout.counters[i as usize];
+            new.get(i as usize).is_some_and(|v| counter.is_full(v))
+        };
+        self.full = self.terms.iter().filter(is_full).count();
         let Some(total) = combined(self.combine, &self.terms, now) else {
             self.rate = Err(Missing::Unread);
             if self.quantity.is_gauge() {
@@ -179,13 +187,21 @@ impl Flow {
         }
         let mut why = None;
         let speed = self.speed.and_then(|(i, factor)| Some(factor * now(i)?));
+        let mut at_least = false;
         let grown = combined(self.combine, &self.terms, |i| {
             let counter = &layout.counters[i as usize];
             let (a, b) = old.get(i as usize).zip(new.get(i as usize))?;
             let length = seconds.ok().flatten();
             let grown = match seconds {
                 Err(reason) => Err(reason),
-                Ok(_) => increase(counter.at_speed(speed), a, b, length),
+                Ok(_) => match counter.increase(speed, a, b, length) {
+                    // The other counters of errors go on.
+                    Err(Missing::Stuck) if counter.is_errors() => {
+                        at_least = true;
+                        Ok(0)
+                    }
+                    grown => grown,
+                },
             };
             grown
                 .map_err(|reason| why = Some(reason))
@@ -195,11 +211,11 @@ impl Flow {
         match (grown, why) {
             (Some(grown), None) => {
                 self.total = Some(self.total.unwrap_or_default() + grown);
-                self.rate = seconds
-                    .ok()
-                    .flatten()
-                    .map(|s| grown / s)
-                    .ok_or(Missing::ZeroInterval);
+                let rate = seconds.ok().flatten().map(|s| grown / s);
+                self.rate = match at_least && grown == 0.0 {
+                    true => Err(Missing::Stuck),
+                    false => rate.ok_or(Missing::ZeroInterval),
+                };
             }
             (_, Some(Missing::ZeroInterval)) => self.rate = Err(Missing::ZeroInterval),
             (_, why) => {
@@ -353,6 +369,44 @@ mod tests {
             (bytes.total, bytes.since_ns),
             (Some(10.0), Some(5 * SECOND))
         );
+    }
+
+    #[test]
+    fn errors_at_their_highest_are_at_least_what_was_seen() {
+        let mut layout = Layout::new("", "test");
+        let port = Port::Named("p1".into());
+        for (name, bits) in [("symbol_error", 16), ("rcv_errors", 16)] {
+            layout.counter(&port, name, Quantity::Errors, 1.0).behaviour = Behaviour::sticky(bits);
+        }
+        let mut source = SourceFlows::new(&Arc::new(layout), "n1");
+        let layout = source.layout.clone();
+        let mut at = 0;
+        let mut before = Values::new(2);
+        let mut update = |row: [u64; 2]| {
+            let mut values = Values::new(2);
+            (0..2).for_each(|i| values.set(i, Some(row[i])));
+            let flow = &mut source.flows[0];
+            let seen = at > 0;
+            at += 1;
+            flow.update(
+                &layout,
+                &before,
+                &values,
+                Ok(Some(1.0)),
+                seen,
+                Moment::default(),
+            );
+            before = values;
+            (flow.total, flow.rate, flow.full)
+        };
+        update([0, 0]);
+        assert_eq!(update([65_535, 0]), (Some(65_535.0), Ok(65_535.0), 1));
+        assert_eq!(
+            update([65_535, 0]),
+            (Some(65_535.0), Err(Missing::Stuck), 1)
+        );
+        assert_eq!(update([65_535, 7]), (Some(65_542.0), Ok(7.0), 1));
+        assert_eq!(update([0, 7]).2, 0);
     }
 
     #[test]

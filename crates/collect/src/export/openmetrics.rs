@@ -4,6 +4,7 @@ use crate::block::{Closing, Cluster};
 use crate::flows::{Flow, Flows};
 use crate::wire::Cost;
 use hopbyte_fabric::{Quantity, Side};
+use hopbyte_observe::counters::reading::Layout;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -190,6 +191,7 @@ pub fn text(cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
     for family in &FAMILIES {
         ports(family, cluster, flows, &mut out);
     }
+    full(cluster, flows, &mut out);
     nodes(cluster, closing, &mut out);
     ticks(closing, &mut out);
     out
@@ -213,12 +215,33 @@ fn ports(family: &Family, cluster: &Cluster, flows: &Flows, out: &mut String) {
             if !std::mem::replace(&mut begun, true) {
                 head(out, &family.full_name(), gauge, family.help);
             }
-            let mut labels = format!("node=\"{node}\"");
-            if !family.quantity.is_of_node() {
-                let port = &layout.ports[usize::from(flow.port)];
-                let _ = write!(labels, ",source=\"{}\",port=\"{port}\"", layout.source);
-            }
+            let labels = match family.quantity.is_of_node() {
+                true => format!("node=\"{node}\""),
+                false => of_port(layout, &node, flow),
+            };
             sample(family, flow, gauge, &labels, out);
+        }
+    }
+}
+
+fn of_port(layout: &Layout, node: &str, flow: &Flow) -> String {
+    let port = &layout.ports[usize::from(flow.port)];
+    let source = &layout.source;
+    format!("node=\"{node}\",source=\"{source}\",port=\"{port}\"")
+}
+
+/// Ports whose total of errors is a lower bound.
+fn full(cluster: &Cluster, flows: &Flows, out: &mut String) {
+    const NAME: &str = "hopbyte_port_full_error_counters";
+    let mut begun = false;
+    for (id, source) in flows.iter() {
+        for flow in source.flows.iter().filter(|f| f.full > 0) {
+            if !std::mem::replace(&mut begun, true) {
+                let help = "Counters of errors at their highest value, where there are some: the port has at least the errors counted";
+                head(out, NAME, true, help);
+            }
+            let labels = of_port(&source.layout, &cluster.name(id), flow);
+            let _ = writeln!(out, "{NAME}{{{labels}}} {}", flow.full);
         }
     }
 }

@@ -85,7 +85,8 @@ fn possible(per_second: f64, seconds: f64) -> f64 {
 /// The increase from `earlier` to `later` over `seconds`, if known. The only function that tells wrap, reset, stuck,
 /// gap and impossible rates apart.
 ///
-/// * A sticky counter at its highest value: `Stuck`; a sticky counter that fell: `Reset`.
+/// * A sticky counter at its highest value: `Stuck` (`Counter::increase` has the least increase of errors); a sticky counter
+///   that fell: `Reset`.
 /// * A full wrap was possible within the time, at the hardware's limit or the nominal speed: `Gap`.
 /// * A fall is a wrap if the counter could have advanced that far in the time, at the hardware's limit, else at the
 ///   nominal speed; if neither is known, if it advanced by at most an eighth of its range. Any other fall is a

@@ -5,7 +5,6 @@
 //! among a node's sources.
 
 use super::apart;
-use super::delta::increase;
 use super::ends::{Links, Place, is_unlisted, shares, without_nvlink};
 use super::gemini;
 use super::reading::{Combine, Counter, Layout, Port, Reading};
@@ -129,7 +128,7 @@ impl Joint {
         };
         self.file(totals, value, |s| readings[s]);
         for reading in readings.iter().flatten() {
-            note_highest(reading, totals);
+            note_highest(reading, &mut totals.left_out);
         }
         for (source, reading) in self.sources.iter().zip(readings) {
             let Some(reading) = reading else { continue };
@@ -163,6 +162,9 @@ impl Joint {
             let (earlier, later) = pairs[s]?;
             self.sources[s].grown(earlier, later, i, seconds[s])
         };
+        for (_, later) in pairs.iter().flatten() {
+            note_highest(later, &mut into.left_out);
+        }
         self.file(into, value, |s| pairs[s].map(|(_, later)| later));
     }
 
@@ -182,8 +184,12 @@ impl Joint {
                     && own.is_some_and(|v| v.is_ok_and(|errors| errors > 0.0))
                     && let Some(reading) = reading(s)
                 {
-                    let open =
-                        |&&(i, _): &&(u32, f64)| !matches!(value(s, i as usize), Some(Ok(_)));
+                    // Counters at their highest are noted apart.
+                    let open = |&&(i, _): &&(u32, f64)| {
+                        let (i, counter) = (i as usize, &reading.layout.counters[i as usize]);
+                        let is_full = reading.get(i).is_some_and(|v| counter.is_full(v));
+                        !is_full && !matches!(value(s, i), Some(Ok(_)))
+                    };
                     for &(i, _) in slot.terms.iter().filter(open) {
                         let name = counter_name(reading, i as usize);
                         counts.left_out.note(AT_LEAST, name);
@@ -204,12 +210,10 @@ impl Joint {
 }
 
 /// Counters of errors at their highest value.
-fn note_highest(reading: &Reading, totals: &mut Totals) {
+fn note_highest(reading: &Reading, left_out: &mut LeftOut) {
     for (i, counter) in reading.layout.counters.iter().enumerate() {
-        let behaviour = counter.behaviour;
-        let is_full = |v| behaviour.sticky && v >= behaviour.highest();
-        if counter.quantity == Quantity::Errors && reading.get(i).is_some_and(is_full) {
-            totals.left_out.note(AT_LEAST, counter_name(reading, i));
+        if reading.get(i).is_some_and(|v| counter.is_full(v)) {
+            left_out.note(AT_LEAST, counter_name(reading, i));
         }
     }
 }
@@ -394,8 +398,8 @@ impl SourceJoint {
             (_, None, None) => None,
             (Err(why), ..) => Some(Err(why)),
             (Ok(s), Some(old), Some(new)) => {
-                let behaviour = counter.at_speed(self.speed(later, i));
-                Some(increase(behaviour, old, new, s).map(|v| v as f64))
+                let speed = self.speed(later, i);
+                Some(counter.increase(speed, old, new, s).map(|v| v as f64))
             }
             (Ok(_), ..) => Some(Err(Missing::Unread)),
         }

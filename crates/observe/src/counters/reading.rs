@@ -4,9 +4,9 @@
 //! ([`Quantity`]); a [`Reading`] holds their values at one time, as integers. All later steps (differences, units,
 //! links) use only these two, so that live counters, captured trees and files share one path.
 
-use super::delta::{Behaviour, Moment};
+use super::delta::{Behaviour, Moment, increase};
 use super::values::Values;
-use hopbyte_fabric::{Direction, Quantity, Side};
+use hopbyte_fabric::{Direction, Missing, Quantity, Side};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -119,6 +119,32 @@ impl Counter {
         };
         let speed = bytes_per_s.filter(|&s| s > 0.0);
         speed.map_or(self.behaviour, |s| self.behaviour.nominally(s / unit))
+    }
+
+    /// The increase between two values at a port with a nominal speed. Of errors at least that: a counter that reached its
+    /// highest value in between may have seen more.
+    pub fn increase(
+        &self,
+        bytes_per_s: Option<f64>,
+        earlier: u64,
+        later: u64,
+        seconds: Option<f64>,
+    ) -> Result<u64, Missing> {
+        match increase(self.at_speed(bytes_per_s), earlier, later, seconds) {
+            Err(Missing::Stuck) if self.is_errors() && earlier < later => Ok(later - earlier),
+            known => known,
+        }
+    }
+
+    /// Whether it counts errors or drops.
+    pub fn is_errors(&self) -> bool {
+        use Quantity::{Drops, Errors, SentDrops, SentErrors};
+        matches!(self.quantity, Errors | SentErrors | Drops | SentDrops)
+    }
+
+    /// Whether it counts errors, and a value is its highest: there may have been more.
+    pub fn is_full(&self, value: u64) -> bool {
+        self.is_errors() && self.behaviour.sticky && value >= self.behaviour.highest()
     }
 }
 

@@ -330,3 +330,61 @@ fn bad_rows_are_named() {
         assert!(error.to_string().starts_with(found), "{error}");
     }
 }
+
+/// A port with a state as `hopbyte-mads` prints it.
+fn trained(state: u64, errors: u64) -> String {
+    let mut row = row(2, "leaf two", 4, 5, 7, true);
+    let codes = format!(
+        " [SymbolErrorCounter == {errors}] [PortState == {state}] [LinkWidthActive == 2] \
+         [LinkSpeedActive == 4] [LinkSpeedExtActive == 2]\n"
+    );
+    let at = row.find("[PortUnicast").unwrap();
+    let end = at + row[at..].find('\n').unwrap();
+    row.replace_range(end..=end, &codes);
+    row
+}
+
+#[test]
+fn a_port_s_state_gives_its_rate_and_lanes() {
+    let fabric = fabric();
+    let link = fabric.find_link("leaf two[4]").unwrap();
+    let of = |state| {
+        let reading = reading_of_all(&text(&trained(state, 0)), Moment::default(), false);
+        let totals = series(&fabric, "t", vec![reading.unwrap()], &PortMap::new()).unwrap();
+        let totals = totals.all().remove(0);
+        (totals.get(Q::Capacity, link), totals.get(Q::Lanes, link))
+    };
+    assert_eq!(of(4), (Some(12.5e9), Some(4.0)), "4x EDR");
+    assert_eq!(of(1), (None, Some(0.0)), "down");
+    let before = reading_of_all(&text(&trained(4, 0)), Moment::default(), false).unwrap();
+    let after = reading_of_all(&text(&trained(1, 0)), Moment::default(), false).unwrap();
+    assert_eq!(before.layout, after.layout);
+}
+
+#[test]
+fn errors_that_fill_their_counter_are_at_least_those() {
+    let fabric = fabric();
+    let grown = |before: u64, now: u64| {
+        let read = |ns, errors| {
+            reading_of_all(&text(&trained(4, errors)), Moment::at_ns(ns), false).unwrap()
+        };
+        let two = vec![read(1_000_000_000, before), read(11_000_000_000, now)];
+        let mut all = series(&fabric, "t", two, &PortMap::new()).unwrap().all();
+        let increase = all.remove(0);
+        let errors: Vec<f64> = (fabric.link_ids())
+            .filter_map(|l| increase.get(Q::Errors, l))
+            .collect();
+        let said: Vec<String> = increase.left_out.sentences().collect();
+        (errors, said.join("\n"))
+    };
+    let (errors, said) = grown(0, 65_535);
+    assert_eq!(errors, [65_535.0]);
+    assert!(
+        said.contains("at its highest") && said.contains("symbol_error"),
+        "{said}"
+    );
+    // Nothing is known of the errors after that: no zero, and the port is named.
+    let (errors, said) = grown(65_535, 65_535);
+    assert_eq!(errors, []);
+    assert!(said.contains("symbol_error"), "{said}");
+}

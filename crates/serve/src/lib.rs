@@ -40,5 +40,6 @@ pub mod page;
 pub mod past;
 pub mod socket;
 pub mod source;
+mod window;
 
 pub use error::{Result, ServeError};

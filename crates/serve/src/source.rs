@@ -1,6 +1,7 @@
 //! Sources of readings: files, a collector, its store, or a replay of a store. One reading, or all of them.
 
 use crate::error::Result;
+use crate::window::Window;
 use hopbyte_collect::links::Links;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
@@ -73,6 +74,8 @@ pub enum Source {
     Store(PathBuf, Range),
     /// A replay of a store from its start, with its speed factor.
     Replay(PathBuf, f64),
+    /// The ticks of one of the last three, added up over so many seconds.
+    Summed(Box<Source>, f64),
 }
 
 /// How to be admitted by a collector.
@@ -160,6 +163,7 @@ impl Source {
             Self::Collector(collector) => format!("collector {}", collector.address),
             Self::Store(folder, _) => format!("store {}", folder.display()),
             Self::Replay(folder, speed) => format!("replay of {} at {speed}", folder.display()),
+            Self::Summed(source, _) => source.words(),
         }
     }
 
@@ -179,6 +183,7 @@ impl Source {
     pub fn store(&self) -> Option<&Path> {
         match self {
             Self::Store(folder, _) => Some(folder),
+            Self::Summed(source, _) => source.store(),
             _ => None,
         }
     }
@@ -284,6 +289,19 @@ impl Source {
         })
     }
 
+    /// A collector or store whose readings after the first cover so many seconds each, without overlap.
+    ///
+    /// # Errors
+    /// No such length of an interval.
+    pub fn over(self, seconds: Option<f64>) -> Result<Self> {
+        Ok(match (self, seconds) {
+            (source @ (Self::Collector(_) | Self::Store(..) | Self::Replay(..)), Some(seconds)) => {
+                Self::Summed(Box::new(source), within_limits(seconds)?)
+            }
+            (source, _) => source,
+        })
+    }
+
     /// With the newest ten minutes of a store, by the time of its last write, if no range is given.
     #[must_use]
     pub fn with_history(self) -> Self {
@@ -316,7 +334,24 @@ impl Source {
         ready: &dyn Fn(),
         talk: &dyn Fn(&str),
     ) -> Result<()> {
+        self.follow_over(None, machine, sink, ready, talk)
+    }
+
+    fn follow_over(
+        self,
+        over: Option<f64>,
+        machine: &Machine,
+        sink: &dyn Sink,
+        ready: &dyn Fn(),
+        talk: &dyn Fn(&str),
+    ) -> Result<()> {
+        let ticks = |stream, which, ready: &dyn Fn()| {
+            ticks(stream, over, (machine, which), sink, ready, talk)
+        };
         match self {
+            Self::Summed(source, seconds) => {
+                return source.follow_over(Some(seconds), machine, sink, ready, talk);
+            }
             Self::None => ready(),
             Self::Files(mut files, every) => {
                 let mut said = Vec::new();
@@ -337,8 +372,7 @@ impl Source {
                 ready();
                 endless(sink, talk, || {
                     let stream = collector.access.connect(&collector.address)?;
-                    let links = Links::default();
-                    ticks(stream, links, (machine, Ticks::Newest), sink, &|| {}, talk)
+                    ticks(stream, Ticks::Newest, &|| {})
                 });
             }
             Self::Store(folder, range) => {
@@ -350,42 +384,20 @@ impl Source {
                     let to = range.to_ns.unwrap_or(u64::MAX);
                     let from = range.from_ns.unwrap_or(to.saturating_sub(BEFORE_NS));
                     let past = Stream::replay(&folder, 0.0, from, to)?;
-                    ticks(
-                        past,
-                        Links::default(),
-                        (machine, Ticks::All),
-                        sink,
-                        ready,
-                        talk,
-                    )?;
+                    ticks(past, Ticks::All, ready)?;
                     if range.to_ns.is_some() {
                         ready();
                         return Ok(());
                     }
                 }
                 endless(sink, talk, || {
-                    let stream = Stream::follow(&folder);
-                    ticks(
-                        stream,
-                        Links::default(),
-                        (machine, Ticks::Newest),
-                        sink,
-                        ready,
-                        talk,
-                    )
+                    ticks(Stream::follow(&folder), Ticks::Newest, ready)
                 });
             }
             Self::Replay(folder, speed) => {
                 let stream = Stream::replay(&folder, speed, 0, u64::MAX)?;
                 ready();
-                ticks(
-                    stream,
-                    Links::default(),
-                    (machine, Ticks::Newest),
-                    sink,
-                    &|| {},
-                    talk,
-                )?;
+                ticks(stream, Ticks::Newest, &|| {})?;
                 talk("the store is at its end; its last snapshot stays");
             }
         }
@@ -495,16 +507,18 @@ enum Ticks {
     Newest,
 }
 
-/// Publishes the ticks of a stream until it ends.
+/// Publishes the ticks of a stream until it ends, `over` so many seconds each.
 fn ticks(
     mut stream: Stream,
-    mut links: Links,
+    over: Option<f64>,
     (machine, which): (&Machine, Ticks),
     sink: &dyn Sink,
     ready: &dyn Fn(),
     talk: &dyn Fn(&str),
 ) -> io::Result<()> {
     let fabric = &machine.fabric;
+    let mut links = Links::default();
+    let mut window = over.map(Window::of);
     let mut first = true;
     while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
         let left_out = links.left_out();
@@ -529,7 +543,12 @@ fn ticks(
             }
             continue;
         }
-        if let Some(increase) = links.close(fabric, &closing, "") {
+        let increase = links.close(fabric, &closing, "");
+        let increase = match &mut window {
+            Some(window) => increase.and_then(|tick| window.take(tick)),
+            None => increase,
+        };
+        if let Some(increase) = increase {
             if increase.matched == 0 {
                 sink.fail("no counter of this tick names a link of the fabric");
             } else {

@@ -137,7 +137,7 @@ fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Resu
     }
     let every = Duration::from_secs_f64(args.every);
     let source = args.counters.follow(&args.sources, args.from, every)?;
-    let source = source.with_history();
+    let source = source.with_history().over(args.counters.about.interval)?;
     let jobs = args.jobs.open(&args.sources, &machine)?;
     let (title, command) = (args.title.clone(), out.command.clone());
     let live = Live::begin(machine, source, title, command, jobs)?;

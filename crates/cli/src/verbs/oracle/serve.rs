@@ -3,7 +3,7 @@
 use crate::args::{self, FabricOption, HttpClients, LiveJobArgs, SourceArgs, TlsFiles};
 use crate::output::{Answer, Output};
 use anyhow::Result;
-use hopbyte_fabric::InputError;
+use hopbyte_fabric::{InputError, printable};
 use hopbyte_job::told;
 use hopbyte_observe::oracle::{LONGEST_LINE, MOST_PAIRS};
 use hopbyte_serve::desk::Desk;
@@ -116,7 +116,7 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
         let (desk, machine) = (&desk, &machine);
         let say = move |text: &str| {
             if !quiet {
-                eprintln!("hopbyte: {text}");
+                eprintln!("hopbyte: {}", printable(text));
             }
         };
         scope.spawn(move || desk.attribute(&say));
@@ -162,7 +162,7 @@ fn source(args: &ServeArgs) -> Result<Source> {
             }
         };
     }
-    Ok(source)
+    Ok(source.over(args.counters.about.interval)?)
 }
 
 fn announce(args: &ServeArgs, server: &Server, version: u64, out: &mut Output) -> Result<()> {

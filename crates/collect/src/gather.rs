@@ -1,7 +1,8 @@
 //! The collector's logic without sockets and clocks: files reports under their ticks and closes ticks.
 //!
 //! Reports are filed under the tick in their header. The open tick closes when all expected nodes have
-//! reported or the deadline after its start has passed ([`Gathering::due`]). Later reports are stored too
+//! reported or the deadline after its start has passed ([`Gathering::due`]), to which the time is added that a node of the
+//! tick says its reading takes. Later reports are stored too
 //! and listed in the next closing. Only the latest values of each node are held in memory.
 
 use crate::Refusal;
@@ -71,6 +72,8 @@ pub struct Gathering {
     /// Bytes of names and values.
     bytes: usize,
     room: Room,
+    /// Nodes whose readings take a large part of the deadline, and how long they take: queries of a whole fabric.
+    slow: Vec<(u32, u64)>,
     /// Time of the start: nodes of the store count as silent from then on.
     began_ns: u64,
     /// Events since the start.
@@ -94,6 +97,8 @@ const ACKNOWLEDGE_EVERY: u64 = 8;
 const AHEAD_TICKS: u64 = 1;
 /// Ticks that are closed one by one after a pause; more are skipped and counted.
 const CATCH_UP: u64 = 2;
+/// A reading is slow if it takes more than this part of the deadline.
+const SLOW: u64 = 4;
 /// Late reports and bytes of a block beyond which a backlog waits for the next tick.
 const MOST_LATE: usize = 100_000;
 const FULL_BLOCK: usize = 64 << 20;
@@ -121,6 +126,7 @@ impl Gathering {
             skipped: 0,
             bytes: 0,
             room: Room::default(),
+            slow: Vec::new(),
             began_ns: now_ns,
             events: Events::default(),
             rules,
@@ -392,9 +398,20 @@ impl Gathering {
         self.segment.ends = true;
     }
 
-    /// Deadline of the open tick.
+    /// Deadline of the open tick: later by the readings of nodes that are still expected, up to a period.
     pub fn closes_ns(&self) -> u64 {
-        self.open * self.rules.period_ns + self.rules.deadline_ns
+        let Rules {
+            period_ns,
+            deadline_ns,
+            ..
+        } = self.rules;
+        let awaited = self.slow.iter().filter(|&&(id, _)| {
+            let member = &self.members[id];
+            member.expected && member.channel != Channel::None && member.tick < self.open
+        });
+        let longest = awaited.map(|&(_, took_ns)| took_ns).max().unwrap_or(0);
+        let lasts = deadline_ns.saturating_add(longest);
+        self.open * period_ns + lasts.min(period_ns.max(deadline_ns))
     }
 
     /// Whether the open tick must close.
@@ -434,11 +451,16 @@ impl Gathering {
             ..Closing::default()
         };
         let mut times: Option<(u64, u64)> = None;
+        self.slow.clear();
         for (member, id) in self.members.all.iter_mut().zip(0u32..) {
             let here = member.tick >= self.open;
             if here && member.state.header.tick == self.open {
                 let t = member.state.header.time_ns;
                 times = Some(times.map_or((t, t), |(a, b)| (a.min(t), b.max(t))));
+            }
+            let took_ns = member.state.header.took_ns;
+            if member.expected && took_ns.saturating_mul(SLOW) > self.rules.deadline_ns {
+                self.slow.push((id, took_ns));
             }
             if here {
                 closing.reported += u64::from(member.expected);

@@ -14,6 +14,7 @@ const T0: u64 = 1_800_000_000;
 struct Agent {
     hello: Hello,
     sequence: u64,
+    took_ns: u64,
     device_ns: Option<u64>,
     base: Option<Values>,
 }
@@ -37,6 +38,7 @@ impl Agent {
         Self {
             hello,
             sequence: 0,
+            took_ns: 0,
             device_ns: None,
             base: None,
         }
@@ -58,6 +60,7 @@ impl Agent {
             tick,
             time_ns,
             steady_ns: time_ns,
+            took_ns: self.took_ns,
             ..Header::default()
         };
         let mut values = Values::new(2);
@@ -177,6 +180,42 @@ fn bytes_of_a_stored_block_stay_as_they_are() {
         (T0 + 1, Some(4_000_000_010), Some(0)),
     ];
     assert_eq!(rows, expected);
+}
+
+#[test]
+fn a_tick_waits_as_long_as_a_node_s_reading_takes() {
+    let mut g = gathering(&["ufm", "n1"]);
+    let mut cluster = Cluster::default();
+    let (mut ufm, mut n1) = (Agent::new("ufm", 1), Agent::new("n1", 1));
+    let now = T0 * SECOND;
+    let wide = ufm.connect(&mut g, 1, now).unwrap();
+    let host = n1.connect(&mut g, 2, now).unwrap();
+    ufm.took_ns = 300_000_000;
+    g.report(wide, &ufm.report(T0, now, [1, 0]), now + 1_000)
+        .unwrap();
+    g.report(host, &n1.report(T0, now, [1, 0]), now + 1_000)
+        .unwrap();
+    close(&mut g, now + 1_000, &mut cluster);
+
+    let now = now + SECOND;
+    g.report(host, &n1.report(T0 + 1, now, [2, 0]), now + 1_000)
+        .unwrap();
+    assert!(!g.due(now + 549_999_999) && g.due(now + 550_000_000));
+    g.report(wide, &ufm.report(T0 + 1, now, [2, 0]), now + 320_000_000)
+        .unwrap();
+    assert!(g.due(now + 320_000_000));
+    let closing = close(&mut g, now + 320_000_000, &mut cluster);
+    assert_eq!((closing.reported, closing.missing.len()), (2, 0));
+
+    // Nobody waits for it when it has reported, nor longer than a period.
+    let now = now + SECOND;
+    ufm.took_ns = 900_000_000;
+    g.report(wide, &ufm.report(T0 + 2, now, [3, 0]), now + 1_000)
+        .unwrap();
+    assert!(g.due(now + 250_000_000));
+    close(&mut g, now + 250_000_000, &mut cluster);
+    let now = now + SECOND;
+    assert!(!g.due(now + 999_999_999) && g.due(now + SECOND));
 }
 
 #[test]

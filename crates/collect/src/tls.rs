@@ -6,15 +6,17 @@
 use crate::renewed::Renewed;
 use hopbyte_observe::secret::check_mode;
 use hopbyte_observe::text::open;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{
-    ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig,
-    ServerConnection, StreamOwned,
+    CertificateError, ClientConfig, ClientConnection, ConnectionCommon, DigitallySignedStruct,
+    RootCertStore, ServerConfig, ServerConnection, SignatureScheme, StreamOwned,
 };
 use std::fmt;
 use std::fs::File;
@@ -258,17 +260,87 @@ impl Trust {
 
 fn trusting(certificates: &Path) -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
-    for certificate in read_certificates(certificates)? {
-        let added = roots.add(certificate);
+    let own = read_certificates(certificates)?;
+    for certificate in &own {
+        let added = roots.add(certificate.clone());
         added.map_err(|e| wrong(certificates, "certificates of an authority", &e))?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone());
+    let verifier = verifier.build().map_err(io::Error::other)?;
     let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .map_err(io::Error::other)?
-        .with_root_certificates(roots)
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Pinned { verifier, own }))
         .with_no_client_auth();
     Ok(Arc::new(config))
+}
+
+/// Verifies a server by authorities, and accepts a trusted certificate itself though it is marked as an authority's, as
+/// `openssl req -x509` makes it. Its time and name are checked as always.
+#[derive(Debug)]
+struct Pinned {
+    verifier: Arc<WebPkiServerVerifier>,
+    own: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified = self.verifier.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        let own = self.own.iter().any(|c| c.as_ref() == end_entity.as_ref());
+        match verified {
+            // The time was checked before the mark of an authority.
+            Err(error) if is_authority(&error) && own => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        (self.verifier).verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        (self.verifier).verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+/// Whether a certificate was refused only because it is marked as an authority's.
+fn is_authority(error: &rustls::Error) -> bool {
+    let rustls::Error::InvalidCertificate(CertificateError::Other(why)) = error else {
+        return false;
+    };
+    why.to_string() == "CaUsedAsEndEntity"
 }
 
 fn read_certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {

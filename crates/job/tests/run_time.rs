@@ -322,6 +322,96 @@ fn measured_runs_are_kept_and_become_the_interval() {
     assert!(ask("plain", &[run]).is_err());
 }
 
+/// A launcher's file says where the ranks go, not what the launcher does without it.
+#[test]
+fn in_order_is_the_machine_s_order_unless_the_launcher_s_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = traced(folder.path());
+    let machine = machine("torus:8");
+    // The ring of ranks 0, 3, 6, 1, … of every third node.
+    let nodes: Vec<String> = (0..8).map(|rank| format!("n{}", 3 * rank % 8)).collect();
+    let file = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        write(&path, text).unwrap();
+        path
+    };
+    let lines = |line: &dyn Fn(usize, &str) -> String| {
+        let lines = nodes
+            .iter()
+            .enumerate()
+            .map(|(rank, node)| line(rank, node));
+        lines.collect::<String>()
+    };
+    let csv = lines(&|rank, node| format!("{rank},{node},0\n"));
+    let rankfile = file(
+        "rankfile",
+        lines(&|rank, node| format!("rank {rank}={node} slot=0\n")),
+    );
+    let files = [
+        file("placement.csv", format!("rank,node,slot\n{csv}")),
+        file("hydra.hosts", lines(&|_, node| format!("{node}:1\n"))),
+        file("hostfile", lines(&|_, node| format!("{node}\n"))),
+        rankfile.clone(),
+    ];
+    let ask = |nodes: Option<&str>, placements: &[PathBuf]| {
+        let ask = Ask {
+            trace: trace.to_str().unwrap(),
+            machine: &machine,
+            network: None,
+            placements,
+            nodes,
+            ranks_per_node: nodes.map(|_| 1),
+            seed: 1,
+            collectives: None,
+            operations_per_s: None,
+            given: Vec::new(),
+            background: None,
+            measured: &[],
+        };
+        predict(&ask).unwrap()
+    };
+    let assumed = |p: &Prediction| p.notes.iter().any(|n| n.contains("launcher's order"));
+    let expected = ask(Some("all"), std::slice::from_ref(&rankfile));
+    assert!(!assumed(&expected));
+    let gain = |p: &Prediction| p.placements.last().unwrap().gain_ratio;
+    assert!(gain(&expected) < -0.02, "{}", expected.sentence);
+    for path in files {
+        let found = ask(None, std::slice::from_ref(&path));
+        assert_eq!(gain(&found), gain(&expected), "{}", path.display());
+        assert!(assumed(&found), "{:?}", found.notes);
+    }
+    // A mapping states the order.
+    let rooms: Vec<String> = nodes
+        .iter()
+        .map(|n| format!("{{\"node\":\"{n}\",\"slots\":1}}"))
+        .collect();
+    let mapping = format!(
+        "{{\"allocation\":[{}],\"placement\":{nodes:?}}}",
+        rooms.join(",")
+    );
+    let found = ask(None, &[file("mapping.json", mapping)]);
+    assert!(!assumed(&found));
+    let said = "mapping.json and in order are the same placement: every rank is on the same node";
+    assert!(found.sentence.ends_with(said), "{}", found.sentence);
+    // The recorded run's ranks need not have been in order.
+    write(
+        trace.join("placement.csv"),
+        format!("rank,node,slot\n{csv}"),
+    )
+    .unwrap();
+    let found = ask(None, &[]);
+    let [recorded, in_order] = [&found.placements[0], &found.placements[1]];
+    assert_eq!(
+        (&*recorded.name, &*in_order.name),
+        ("as recorded", "in order")
+    );
+    assert!(
+        in_order.gain_ratio > 0.02 && assumed(&found),
+        "{}",
+        found.sentence
+    );
+}
+
 /// The prediction of a trace of eight ranks as if another library had written it.
 fn by_library(machine: &Machine, network: &str, library: &str, ranks_per_node: u32) -> Prediction {
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,15 @@
 //! Rows of a prediction, caveats, and the answer in a sentence.
 
 use super::RunTime;
+use hopbyte_fabric::NodeId;
 use hopbyte_fabric::trace::folded::Folded;
 use hopbyte_model::program::{Forecast, LeftOut};
 
 /// Differences of run times below which placement does not matter.
 const MATTERS: f64 = 0.01;
+
+/// Differences below which the shown figures are equal.
+const SEEN: f64 = 0.0005;
 
 pub(super) fn row(name: &str, f: &Forecast, reference: &Forecast, factors: (f64, f64)) -> RunTime {
     let at = |f: &Forecast, factor: f64| f.seconds + (factor - 1.0) * f.network_seconds();
@@ -100,7 +104,7 @@ pub(super) fn unsteady(rows: &[RunTime], notes: &mut Vec<String>) {
 }
 
 /// The answer: of the given placements, or of those in order and at random.
-pub(super) fn sentence(rows: &[RunTime], given: usize) -> String {
+pub(super) fn sentence(rows: &[RunTime], placed: &[(String, Vec<NodeId>)], given: usize) -> String {
     let reference = &rows[0];
     let times = || rows.iter().map(|r| r.seconds);
     let (least, most) = (
@@ -118,14 +122,25 @@ pub(super) fn sentence(rows: &[RunTime], given: usize) -> String {
             100.0 * (most - least) / most
         );
     }
-    let files = &rows[rows.len() - given..];
-    let candidates = if given > 0 { files } else { &rows[1..] };
-    let best = candidates
-        .iter()
-        .min_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let Some(best) = best else {
-        return String::new();
+    let first = if given > 0 { rows.len() - given } else { 1 };
+    let candidates = || rows.iter().zip(placed).skip(first);
+    let others = candidates().filter(|(_, (_, nodes))| *nodes != placed[0].1);
+    let best = others.min_by(|a, b| a.0.seconds.total_cmp(&b.0.seconds));
+    let Some((best, _)) = best else {
+        let same = candidates().next().map_or("", |(row, _)| &row.name);
+        return format!(
+            "{same} and {} are the same placement: every rank is on the same node",
+            reference.name
+        );
     };
+    if best.gain_ratio.abs() < SEEN {
+        return format!(
+            "{} and {} take as long: the run times differ by less than {} %",
+            best.name,
+            reference.name,
+            100.0 * SEEN
+        );
+    }
     let percent = |ratio: f64| 100.0 * ratio.abs();
     let (low, high) = (best.least_gain_ratio, best.most_gain_ratio);
     if given == 0 && best.gain_ratio < 0.0 {

@@ -178,11 +178,11 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     learnt::keep(ask.trace, &runs.collect::<Result<Vec<_>>>()?, fabric, ranks)?;
     let (kept, elsewhere) = learnt::kept(ask.trace, fabric, ranks)?;
     let recorded_seconds = recorded_seconds(&folded);
-    let recorded = recorded_nodes(ask.trace, fabric, None).and_then(Result::ok);
-    let recorded = recorded.filter(|(_, nodes)| nodes.len() == ranks);
+    let recorded = recorded_nodes(ask.trace, fabric).and_then(Result::ok);
+    let recorded = recorded.filter(|nodes| nodes.len() == ranks);
     let recorded = recorded_seconds.zip(recorded);
     let checks: Vec<Kept> = recorded
-        .map(|(seconds, (_, nodes))| (RECORDED.into(), seconds, nodes))
+        .map(|(seconds, nodes)| (RECORDED.into(), seconds, nodes))
         .into_iter()
         .chain(kept)
         .collect();
@@ -240,7 +240,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         error_ratio,
         measured,
         reference: rows[0].name.clone(),
-        sentence: sentence(&rows, candidates),
+        sentence: sentence(&rows, &placed, candidates),
         placements: rows,
         notes,
     })

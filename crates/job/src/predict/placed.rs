@@ -7,7 +7,7 @@ use hopbyte_fabric::{Allocation, Fabric, NodeId, Placement};
 use hopbyte_model::PlacementRule;
 use hopbyte_model::place::place;
 use hopbyte_observe::kinds::{Content, of_another_kind};
-use hopbyte_observe::read_placement;
+use hopbyte_observe::{Placed, read_placement};
 use std::path::Path;
 
 /// Name of the placement of the recorded run.
@@ -24,13 +24,9 @@ pub(super) fn placements(
         .nodes
         .map(|list| inputs::nodes(list, ask.ranks_per_node, ranks, fabric))
         .transpose()?;
-    let mut list: Vec<(String, Vec<NodeId>)> = Vec::new();
-    let mut allocation = None;
-    match recorded_nodes(ask.trace, fabric, given.as_ref()) {
-        Some(Ok((nodes, ranks))) => {
-            list.push((RECORDED.to_owned(), ranks));
-            allocation = Some(nodes);
-        }
+    let mut found: Vec<(String, Placed)> = Vec::new();
+    match recorded(ask.trace, fabric, given.as_ref()) {
+        Some(Ok(placed)) => found.push((RECORDED.to_owned(), placed)),
         Some(Err(error)) => {
             let error = error.to_string();
             let first = error.lines().next().unwrap_or_default();
@@ -40,17 +36,20 @@ pub(super) fn placements(
         }
         None => {}
     }
-    let mut files = Vec::new();
+    let with_record = found.len();
     for path in ask.placements {
-        let (nodes, by_rank) = read(path, fabric, given.as_ref())?;
-        allocation.get_or_insert(nodes);
-        files.push((path.display().to_string(), by_rank));
+        let placed = read(path, fabric, given.as_ref())?;
+        found.push((path.display().to_string(), placed));
     }
-    let allocation = match (given, allocation) {
-        (Some(given), _) => given,
-        (None, Some(found)) => found,
-        (None, None) => first_nodes(fabric, ranks, ask.ranks_per_node)?,
+    let allocation = match given {
+        Some(given) => given,
+        None if found.is_empty() => first_nodes(fabric, ranks, ask.ranks_per_node)?,
+        None => launched(&found, fabric, notes)?,
     };
+    let mut list: Vec<_> = found
+        .into_iter()
+        .map(|(name, placed)| (name, by_rank(&placed.placement)))
+        .collect();
     let rule = |rule| -> Result<Vec<NodeId>> {
         Ok(by_rank(&place(
             fabric,
@@ -61,13 +60,44 @@ pub(super) fn placements(
             ask.seed,
         )?))
     };
-    list.push(("in order".into(), rule(PlacementRule::Linear)?));
-    list.push((
-        format!("random, seed {}", ask.seed),
-        rule(PlacementRule::Random)?,
-    ));
-    list.extend(files);
+    let usual = [
+        ("in order".into(), rule(PlacementRule::Linear)?),
+        (
+            format!("random, seed {}", ask.seed),
+            rule(PlacementRule::Random)?,
+        ),
+    ];
+    list.splice(with_record..with_record, usual);
     Ok(list)
+}
+
+/// The nodes of the first placement in the launcher's order: that of a file which states it for these nodes, else the
+/// machine's, because the order of a placement's ranks is what the launcher was told and not what it does by itself.
+fn launched(
+    found: &[(String, Placed)],
+    fabric: &Fabric,
+    notes: &mut Vec<String>,
+) -> Result<Allocation> {
+    let by_id = |allocation: &Allocation| {
+        let mut nodes = allocation.nodes().to_vec();
+        nodes.sort_unstable_by_key(|n| n.0);
+        nodes
+    };
+    let (name, first) = &found[0];
+    let sorted = by_id(&first.allocation);
+    let stated = found
+        .iter()
+        .map(|(_, placed)| placed)
+        .find(|placed| placed.order_is_known && by_id(&placed.allocation) == sorted);
+    if let Some(placed) = stated {
+        return Ok(placed.allocation.clone());
+    }
+    if sorted != first.allocation.nodes() {
+        notes.push(format!(
+            "{name} does not state the launcher's order of the nodes: in order takes them in the machine's, --nodes gives another"
+        ));
+    }
+    Ok(Allocation::new(fabric, sorted)?)
 }
 
 /// Refuses placements of another number of ranks.
@@ -81,25 +111,21 @@ pub(super) fn check(list: &[(String, Vec<NodeId>)], ranks: usize, trace: &str) -
     }
 }
 
-/// Allocation and nodes by rank of a file.
-fn read(
-    path: &Path,
-    fabric: &Fabric,
-    given: Option<&Allocation>,
-) -> Result<(Allocation, Vec<NodeId>)> {
+/// Placement of a file.
+fn read(path: &Path, fabric: &Fabric, given: Option<&Allocation>) -> Result<Placed> {
     let placed = read_placement(path, fabric, given);
-    let placed = placed.map_err(|e| of_another_kind(path, Content::Placement, e))?;
-    Ok((placed.allocation, by_rank(&placed.placement)))
+    Ok(placed.map_err(|e| of_another_kind(path, Content::Placement, e))?)
 }
 
-/// Allocation and nodes by rank of the run that a folder of `hopbyte record` has; `None` if it does not say.
-pub fn recorded_nodes(
-    trace: &str,
-    fabric: &Fabric,
-    given: Option<&Allocation>,
-) -> Option<Result<(Allocation, Vec<NodeId>)>> {
+/// The placement of the run that a folder of `hopbyte record` has; `None` if it does not say.
+fn recorded(trace: &str, fabric: &Fabric, given: Option<&Allocation>) -> Option<Result<Placed>> {
     let own = Path::new(trace).join("placement.csv");
     own.is_file().then(|| read(&own, fabric, given))
+}
+
+/// Nodes by rank of the run that a folder of `hopbyte record` has; `None` if it does not say.
+pub fn recorded_nodes(trace: &str, fabric: &Fabric) -> Option<Result<Vec<NodeId>>> {
+    recorded(trace, fabric, None).map(|read| read.map(|placed| by_rank(&placed.placement)))
 }
 
 /// The first nodes of a machine.

@@ -84,8 +84,7 @@ pub struct Run {
 /// As [`predict`]; records without times or nodes; runs or a mapping of another number of ranks.
 pub fn compare(ran: &Ran<'_>) -> Result<RunTimeReport> {
     let fabric = &ran.machine.fabric;
-    let before = recorded_nodes(ran.trace, fabric, None).and_then(Result::ok);
-    let before = before.map(|(_, nodes)| nodes);
+    let before = recorded_nodes(ran.trace, fabric).and_then(Result::ok);
     let mut given = Vec::new();
     given.extend(
         before

@@ -224,6 +224,7 @@ pub(super) fn rank_order(
     Ok(Placed {
         placement: Placement::new(fabric, allocation, slots)?,
         allocation: allocation.clone(),
+        order_is_known: true,
     })
 }
 

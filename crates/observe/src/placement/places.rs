@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 pub struct Placed {
     /// Nodes and their slots.
     pub allocation: Allocation,
+    /// Whether the order of the nodes is the launcher's: of the given allocation, or of one that the file states. Otherwise
+    /// they come as the ranks do.
+    pub order_is_known: bool,
     /// A slot for every rank.
     pub placement: Placement,
 }
@@ -240,6 +243,7 @@ impl<'a> Places<'a> {
             });
             list.push((slot, rank));
         }
+        let order_is_known = allocation.is_some();
         let allocation = match allocation {
             Some(given) => given.clone(),
             None => Allocation::new(
@@ -281,6 +285,7 @@ impl<'a> Places<'a> {
         let placement = Placement::new(fabric, &allocation, slots)?;
         Ok(Placed {
             allocation,
+            order_is_known,
             placement,
         })
     }

@@ -123,6 +123,7 @@ pub(super) fn jax(
     Ok(Placed {
         placement: Placement::new(fabric, allocation, slots)?,
         allocation: allocation.clone(),
+        order_is_known: true,
     })
 }
 
@@ -212,6 +213,7 @@ pub(super) fn dlrover(
     Ok(Placed {
         placement: Placement::new(fabric, allocation, slots)?,
         allocation: allocation.clone(),
+        order_is_known: true,
     })
 }
 

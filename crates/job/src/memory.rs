@@ -57,7 +57,12 @@ struct Huge {
 /// Reads the memory of this host (`/`), or of a folder with a copy of its `sys` and `proc`.
 pub fn read(root: &Path) -> Result<Memory> {
     let places = ["libexec/hopbyte".into(), "build/mpi".into()];
-    let program = beside("hopbyte-memory", None, &places, "make -C mpi doctor")?;
+    let program = beside(
+        "hopbyte-memory",
+        None,
+        &places,
+        ("make -C mpi doctor", None),
+    )?;
     let mut command = Command::new(&program);
     if root != Path::new("/") {
         if !root.join("sys/devices/system/node").is_dir() {

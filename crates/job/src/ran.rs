@@ -143,7 +143,12 @@ fn mpi_program(flavour: Option<Flavour>, settings: &Start) -> Result<Option<Path
     };
     let relative = launch::probe_places(flavour);
     let own = settings.programs.as_ref().map(|p| p.join(flavour.name()));
-    match launch::beside("where", own.as_deref(), &relative, "make -C probes") {
+    match launch::beside(
+        "where",
+        own.as_deref(),
+        &relative,
+        ("make -C probes", Some("--programs")),
+    ) {
         Ok(program) => Ok(Some(program)),
         Err(error) if settings.programs.is_some() || settings.flavour.is_some() => Err(error),
         Err(_) => Ok(None),

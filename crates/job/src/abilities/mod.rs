@@ -153,7 +153,13 @@ impl Checked {
         names.iter().find_map(|name| {
             let own = self.probes.as_ref().map(|p| p.join(name));
             let places = ["libexec/hopbyte", "build/probes"].map(|f| format!("{f}/{name}"));
-            launch::beside("abilities", own.as_deref(), &places, "make -C probes").ok()
+            launch::beside(
+                "abilities",
+                own.as_deref(),
+                &places,
+                ("make -C probes", None),
+            )
+            .ok()
         })
     }
 

@@ -98,7 +98,12 @@ impl Probe {
         };
         let own = self.programs.as_ref().map(|p| p.join(flavour.name()));
         let places = launch::probe_places(flavour);
-        let program = launch::beside(name, own.as_deref(), &places, "make -C probes")?;
+        let program = launch::beside(
+            name,
+            own.as_deref(),
+            &places,
+            ("make -C probes", Some("--programs")),
+        )?;
         let mut command = Command::new(first);
         command.args(&self.launcher[1..]).arg(&program);
         Ok((command, program))

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Grace period between the signal to end a job and its kill.
 const GRACE: Duration = Duration::from_secs(10);
+/// Time in which a job may end by the signal that hopbyte got: a batch system signals the launcher too, and to Open MPI's
+/// a second signal means to leave its ranks behind.
+const SHARED: Duration = Duration::from_secs(3);
 /// Interval between looks at a running process.
 const TICK: Duration = Duration::from_millis(20);
 /// The variable that turns the trace on.
@@ -398,6 +401,9 @@ pub fn run_until(
         }
         std::thread::sleep(TICK);
     };
+    if matches!(why, Ended::Stopped) && wait(&mut child, SHARED)?.is_some() {
+        return Ok(why);
+    }
     let pid = child.id().to_string();
     let _ = Command::new("kill").args(["-TERM", &pid]).status();
     if wait(&mut child, GRACE)?.is_none() {
@@ -531,7 +537,12 @@ pub(crate) fn library(tool: &str, flavour: Flavour, folder: Option<&Path>) -> Re
 /// would run without.
 pub(crate) fn preloadable(name: &str, folder: Option<&Path>) -> Result<PathBuf> {
     let relative = ["lib/hopbyte".into(), "build/mpi".into()];
-    let path = beside(name, folder, &relative, "make -C mpi")?;
+    let path = beside(
+        name,
+        folder,
+        &relative,
+        ("make -C mpi", Some("--libraries")),
+    )?;
     if let Some(bad) = [' ', ':']
         .iter()
         .find(|&&c| path.to_string_lossy().contains(c))
@@ -547,12 +558,13 @@ pub(crate) fn preloadable(name: &str, folder: Option<&Path>) -> Result<PathBuf> 
 }
 
 /// A file that is installed with hopbyte: in the given folder, else relative to the installed command
-/// (`PREFIX/bin`) or built (`target/release`), else to the working folder. `make` builds it.
+/// (`PREFIX/bin`) or built (`target/release`), else to the working folder. `make` builds it; `option`
+/// names the folder, if there is one.
 pub fn beside(
     name: &str,
     folder: Option<&Path>,
     relative: &[String],
-    make: &str,
+    (make, option): (&str, Option<&str>),
 ) -> Result<PathBuf> {
     let folders: Vec<PathBuf> = match folder {
         Some(folder) => vec![folder.to_owned()],
@@ -565,9 +577,11 @@ pub fn beside(
     let Some(path) = found else {
         let places: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
         let make = program::make(make);
+        let option = option.map(|option| format!(", or name its folder with {option}"));
         return Err(Lacking(format!(
-            "no {name} in {}\nhint: build it with `{make}`, or name its folder",
-            places.join(", ")
+            "no {name} in {}\nhint: build it with `{make}`{}",
+            places.join(", "),
+            option.unwrap_or_default()
         ))
         .into());
     };
@@ -578,6 +592,22 @@ pub fn beside(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Batch systems signal all processes of a job.
+    #[test]
+    fn a_job_may_end_by_the_signal_that_hopbyte_got() {
+        let folder = tempfile::tempdir().unwrap();
+        let signalled = |seconds: &str| {
+            let script = format!("trap 'touch again; kill $!; exit' TERM; sleep {seconds} & wait");
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]).current_dir(&folder);
+            let ended = run_until(&mut command, None, &AtomicBool::new(true)).unwrap();
+            assert!(matches!(ended, Ended::Stopped));
+            folder.path().join("again").exists()
+        };
+        assert!(!signalled("0.3"));
+        assert!(signalled("20"));
+    }
 
     #[test]
     fn libraries_tell_their_mpi() {

@@ -406,8 +406,8 @@ pub struct PhaseRow {
 }
 
 impl Merged {
-    /// Writes `traffic.csv` and `placement.csv` into the folder of the record; collective calls become messages by
-    /// `rules`, without them as the job's MPI decides.
+    /// Writes `traffic.csv`, `placement.csv` and itself, as `record.json`, into the folder of the record; collective calls
+    /// become messages by `rules`, without them as the job's MPI decides.
     ///
     /// # Errors
     /// The record cannot be read, or the files not written.
@@ -434,7 +434,7 @@ impl Merged {
         };
         let mut notes = traffic.notes;
         notes.extend(ranks.variables.notes());
-        Ok(Self {
+        let merged = Self {
             times: ranks.times.times(),
             variables: ranks.variables.rows(traffic.tasks),
             traced,
@@ -461,7 +461,10 @@ impl Merged {
             notes,
             traffic: paths.0,
             placement: paths.1,
-        })
+        };
+        let json = serde_json::to_string(&merged).context("writing record.json")?;
+        write_atomic(&folder.join("record.json"), &(json + "\n"))?;
+        Ok(merged)
     }
 }
 

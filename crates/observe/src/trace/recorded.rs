@@ -21,6 +21,7 @@ const LIMITS: Limits = Limits {
     binary: true,
     ..Limits::ROWS
 };
+const CUT_SHORT: &str = "ranks that were ended within their first two seconds, as by MPI_Abort, leave no trace: record the job again";
 /// Deepest loop within loops.
 const DEEPEST: usize = 64;
 /// Largest number of bytes to members that collectives of one rank may list.
@@ -165,7 +166,7 @@ pub fn read(source: &str, texts: &[Text]) -> Result<Folded, ObserveError> {
                 .into());
         }
     }
-    complete(source, size, ranks.keys().copied())?;
+    complete(source, size, ranks.keys().copied()).map_err(|e| e.hint(CUT_SHORT))?;
     Ok(Folded {
         source: source.to_owned(),
         ranks: ranks.into_values().collect(),

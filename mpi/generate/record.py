@@ -73,6 +73,9 @@ COLLECTIVES = {
     ),
 }
 
+# Collectives with an operation. Those that do not commute have other algorithms.
+REDUCTIONS = {"Reduce", "Allreduce", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Exscan"}
+
 
 SEND_TRACE = "hopbyte_trace_send(comm, dest, tag, {count}, {datatype}, {request});"
 BUFFERED_TRACE = "hopbyte_trace_buffered(comm, dest, tag, count, datatype);"
@@ -122,9 +125,17 @@ def opens() -> dict[str, str]:
     table["Sendrecv_replace"] = both.format("count", "datatype")
     table["Recv"] = "hopbyte_trace_open_receive(comm, source, tag);"
     for name, (hook, arguments) in COLLECTIVES.items():
-        collect = f"hopbyte_collective_{hook}(&sink, {arguments});"
-        table[name] = f"struct hopbyte_sink sink = {{}}; {collect} hopbyte_trace_open_collective(&sink);"
+        collect = f"{sink(name)} hopbyte_collective_{hook}(&sink, {arguments});"
+        table[name] = f"{collect} hopbyte_trace_open_collective(&sink);"
     return table
+
+
+def sink(name: str, *how: str) -> str:
+    """A sink for a collective: how it is called, and whether its operation commutes."""
+    fields = [field for field in how if field.startswith(".")]
+    bits = [bit for bit in how if not bit.startswith(".")] + ["hopbyte_op_how(op)"] * (name in REDUCTIONS)
+    fields += [f".how = {' | '.join(bits)}"] * bool(bits)
+    return f"struct hopbyte_sink sink = {{{', '.join(fields)}}};"
 
 
 # Receiving and completion: (statement before the call, statement after it, whether the call only waited). {0}, {1}, …
@@ -388,10 +399,10 @@ def unknown(function: Function) -> str:
     )
 
 
-def persistent(collect: str) -> str:
+def persistent(collect: str, declared: str = "struct hopbyte_sink sink = {0};") -> str:
     """The hook of a call that creates a persistent operation: stores the sends of every start."""
     return f"""{{
-            struct hopbyte_sink sink = {{0}};
+            {declared}
             {collect}
             hopbyte_persistent_add(*request, &sink);
         }}"""
@@ -409,8 +420,12 @@ def hooks() -> dict[str, str]:
     table |= {name: persistent("") for name in NO_SENDS}
     table |= {name: f"hopbyte_rma_count({arguments});" for name, arguments in RMA.items()}
     for name, (hook, arguments) in COLLECTIVES.items():
-        table[name] = table["I" + name.lower()] = f"hopbyte_collective_{hook}(NULL, {arguments});"
-        table[f"{name}_init"] = persistent(f"hopbyte_collective_{hook}(&sink, {arguments});")
+        collect = f"hopbyte_collective_{hook}(&sink, {arguments});"
+        table[name] = f"hopbyte_collective_{hook}(NULL, {arguments});"
+        if name in REDUCTIONS:
+            table[name] = f"{sink(name, '.counted = true')} {collect}"
+        table["I" + name.lower()] = f"{sink(name, '.counted = true', 'HOW_NONBLOCKING')} {collect}"
+        table[f"{name}_init"] = persistent(collect, sink(name, "HOW_PERSISTENT"))
     return table
 
 

@@ -259,12 +259,14 @@ static const char *group_text(const struct hopbyte_item *item, char text[20])
 
 static void call_write(const struct hopbyte_item *item)
 {
-    char id[20], size[24] = "-";
+    char id[20], size[24] = "-", how[40];
     if (hopbyte_key_class(item->key) == CLASS_CALL)
-        snprintf(size, sizeof size, "%s%" PRIu64, item->size & SIZE_ROUNDED ? "~" : "", item->size & ~SIZE_ROUNDED);
-    line_write("K\t%u\t%s\t%s\t%d\t%s\t%" PRIu64 "\t%" PRIu64, hopbyte_key_phase(item->key), group_text(item, id),
-               hopbyte_kind_names[hopbyte_key_kind(item->key)], hopbyte_key_rank(item->key), size, item->bytes,
-               item->messages);
+        snprintf(size, sizeof size, "%s%" PRIu64, item->size & SIZE_ROUNDED ? "~" : "",
+                 item->size & ~(SIZE_ROUNDED | HOW_BITS));
+    hopbyte_how_text(item->size, how);
+    line_write("K\t%u\t%s\t%s\t%d\t%s\t%" PRIu64 "\t%" PRIu64 "%s%s", hopbyte_key_phase(item->key),
+               group_text(item, id), hopbyte_kind_names[hopbyte_key_kind(item->key)], hopbyte_key_rank(item->key), size,
+               item->bytes, item->messages, *how ? "\t" : "", how);
 }
 
 static void item_write(const struct hopbyte_item *item)

@@ -46,7 +46,11 @@ static void sigs_write(FILE *out)
         fprintf(out, "event\t%" PRIu32 "\t%s\t%u\t%s\t%d\t%d\t%d\t%s%s", i, names[s->op], s->phase, group, s->peer,
                 s->tag, s->slot, s->kind & KIND_INTER ? "inter_" : "",
                 s->op == TRACE_COLLECTIVE ? hopbyte_kind_names[s->kind & ~KIND_INTER] : "-");
-        fprintf(out, s->comm ? "\t%u\n" : "\n", s->comm);
+        char how[40];
+        hopbyte_how_text((uint64_t)s->how << HOW_SHIFT, how);
+        if (s->comm || s->how)
+            fprintf(out, "\t%u", s->comm);
+        fprintf(out, "%s%s\n", s->how ? "\t" : "", how);
     }
 }
 

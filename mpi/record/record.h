@@ -86,12 +86,20 @@ struct hopbyte_item {
     uint64_t key, size, bytes, messages;
 } __attribute__((aligned(16)));
 #define SIZE_ROUNDED (UINT64_C(1) << 63)
+/* How a collective was called, for which libraries have algorithms of their own: bits of the size in CLASS_CALL and, for
+ * the trace, CLASS_DIRECT. */
+#define HOW_NONBLOCKING (UINT64_C(1) << 62)
+#define HOW_PERSISTENT (UINT64_C(1) << 61)
+#define HOW_ORDERED (UINT64_C(1) << 60) /* with an operation that does not commute */
+#define HOW_BITS (HOW_NONBLOCKING | HOW_PERSISTENT | HOW_ORDERED)
 
-/* Destination of contributions: the table (sink NULL), or a list that each start of a persistent operation
+/* Destination of contributions: the table (sink NULL, or `counted`), or a list that each start of a persistent operation
  * replays. */
 struct hopbyte_sink {
     struct hopbyte_item *items;
     int count, room;
+    uint64_t how; /* of all its collectives */
+    bool counted;
 };
 
 struct hopbyte_recorder {
@@ -406,6 +414,14 @@ void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum h
 /* A contribution of a collective call: `size` as in hopbyte_item, `bytes` of this rank. */
 void hopbyte_sink_collective(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind,
                              const struct hopbyte_comm *c, int rank, uint64_t size, uint64_t bytes);
+/* HOW_ORDERED for an operation that does not commute. */
+uint64_t hopbyte_op_ask(MPI_Op op);
+static inline uint64_t hopbyte_op_how(MPI_Op op)
+{
+    return __builtin_expect(op == MPI_SUM || op == MPI_MAX || op == MPI_MIN, 1) ? 0 : hopbyte_op_ask(op);
+}
+/* Words for bits of `how`, joined by commas; "" for none. */
+const char *hopbyte_how_text(uint64_t how, char text[40]);
 
 /* A thread's last lookup of a send's communicator, destination and type. */
 struct hopbyte_route {

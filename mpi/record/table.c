@@ -104,10 +104,11 @@ static void table_make_room(void)
 /* The size to count under: rounded to a power of two after so many sizes that the file would grow without bound. */
 static uint64_t size_bounded(const struct hopbyte_item *item)
 {
-    if (!item->size || table.sizes < table.largest || slot_find(item->key, item->size)->key)
+    uint64_t size = item->size & ~HOW_BITS;
+    if (!size || table.sizes < table.largest || slot_find(item->key, item->size)->key)
         return item->size;
     hopbyte_live->rounded += item->messages;
-    return SIZE_ROUNDED | UINT64_C(1) << (63 - __builtin_clzll(item->size));
+    return SIZE_ROUNDED | (item->size & HOW_BITS) | UINT64_C(1) << (63 - __builtin_clzll(size));
 }
 
 /* The entry of a slot's counts. The lock is held. */

@@ -290,13 +290,15 @@ static void collective_append(const struct hopbyte_item *item, int32_t slot, dou
     struct hopbyte_sig sig = {.op = TRACE_COLLECTIVE,
                               .kind = (uint8_t)hopbyte_key_kind(item->key),
                               .group = hopbyte_key_group(item->key),
-                              .comm = (uint16_t)hopbyte_key_phase(item->key),
+                              .comm = (uint8_t)hopbyte_key_phase(item->key),
+                              .how = (uint8_t)((item->size & HOW_BITS) >> HOW_SHIFT),
                               .peer = hopbyte_key_rank(item->key),
                               .tag = rows.count > ROWS,
                               .slot = slot};
-    if (hopbyte_key_class(item->key) == CLASS_DIRECT && item->size) { /* between two groups: of both */
+    uint64_t both = hopbyte_key_class(item->key) == CLASS_DIRECT ? item->size & ~HOW_BITS : 0;
+    if (both) { /* between two groups: of both */
         sig.kind |= KIND_INTER;
-        sig.group = (uint16_t)(item->size - 1);
+        sig.group = (uint16_t)(both - 1);
         sig.peer = -1;
     }
     for (int i = 0; i < rows.count && rows.count <= ROWS; i++) {

@@ -8,10 +8,11 @@
 /* What the executions of one event have in common. */
 struct hopbyte_sig {
     uint8_t op, kind; /* kind: with KIND_INTER between two groups */
-    uint16_t group, phase, comm; /* comm: number of the communicator among those of the group */
+    uint16_t group, phase;
+    uint8_t comm, how;           /* comm: number of the communicator among those of the group; how: HOW_BITS from 0 on */
     int32_t peer, tag, slot;     /* peer: world rank, or the root in the group */
 };
-enum { KIND_INTER = 0x80 };
+enum { KIND_INTER = 0x80, HOW_SHIFT = 60 };
 
 struct hopbyte_trace {
     struct hopbyte_fold fold;

@@ -7,7 +7,7 @@ static void item_add(struct hopbyte_sink *sink, struct hopbyte_item item)
 {
     /* Until here a key has the number of the communicator in place of the phase, for the trace. */
     uint64_t key = (item.key & ~(UINT64_C(0xfff) << 52)) | (uint64_t)hopbyte_recorder.phase << 52;
-    if (!sink) {
+    if (!sink || sink->counted) {
         if (hopbyte_tracing())
             hopbyte_trace_item(&item);
         if (hopbyte_key_class(key) == CLASS_CALL)
@@ -38,7 +38,23 @@ void hopbyte_sink_add(struct hopbyte_sink *sink, enum hopbyte_class what, enum h
 void hopbyte_sink_collective(struct hopbyte_sink *sink, enum hopbyte_class what, enum hopbyte_kind kind,
                              const struct hopbyte_comm *c, int rank, uint64_t size, uint64_t bytes)
 {
+    if (sink && what != CLASS_PAIR)
+        size |= sink->how;
     item_add(sink, (struct hopbyte_item){hopbyte_key_pack(what, c->number, kind, c->peers->index, rank), size, bytes, 1});
+}
+
+uint64_t hopbyte_op_ask(MPI_Op op)
+{
+    int commutes = 1;
+    bool known = op != MPI_OP_NULL && NEXT(Op_commutative)(op, &commutes) == MPI_SUCCESS;
+    return known && !commutes ? HOW_ORDERED : 0;
+}
+
+const char *hopbyte_how_text(uint64_t how, char text[40])
+{
+    const char *request = how & HOW_NONBLOCKING ? "nonblocking" : how & HOW_PERSISTENT ? "persistent" : "";
+    snprintf(text, 40, "%s%s%s", request, *request && how & HOW_ORDERED ? "," : "", how & HOW_ORDERED ? "ordered" : "");
+    return text;
 }
 
 void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, uint64_t count, MPI_Datatype type)

@@ -39,9 +39,10 @@ KINDS = [
 ]
 # Doubles: the vector, or the block of a rank. 8 B, 8 kB and 160 kB or 1.6 MB.
 SIZES = {"small": (1, 1), "medium": (1000, 1000), "large": (200_000, 20_000)}
-VECTORS = ("bcast", "reduce", "allreduce")
+VECTORS = ("bcast", "reduce", "allreduce", "ibcast", "ireduce", "iallreduce")
 RANKS = [4, 6, 16]
 CASES = [(kind, size, ranks) for kind in KINDS for size in SIZES for ranks in RANKS]
+BEGUN = [(f"i{kind}", size, ranks) for kind in [*KINDS, "scatter"] for size in SIZES for ranks in RANKS]
 TOLERANCE = 0.02
 
 
@@ -130,6 +131,20 @@ def test_bytes_by_pair(case: tuple[str, str, int], base: Path, tmp_path: Path) -
     print(f"{case}: {100 * bytes_wrong:.2f} % of {total} B, {100 * messages_wrong:.2f} % of messages")
     assert total > 1 and bytes_wrong <= TOLERANCE
     assert messages_wrong <= TOLERANCE
+
+
+@pytest.mark.parametrize("case", BEGUN, ids=lambda c: "-".join(map(str, c)))
+def test_bytes_by_pair_of_nonblocking_calls(case: tuple[str, str, int], base: Path, tmp_path: Path) -> None:
+    bytes_wrong, _, total = compare(OMPI, case, base, tmp_path / "run")
+    assert total > 1 and bytes_wrong <= TOLERANCE
+
+
+@pytest.mark.parametrize("case", [c for c in BEGUN if c[2] == 6], ids=lambda c: "-".join(map(str, c)))
+def test_bytes_by_pair_of_nonblocking_calls_of_open_mpi_5(
+    case: tuple[str, str, int], base: Path, tmp_path: Path
+) -> None:
+    bytes_wrong, _, total = compare(OMPI5, case, base, tmp_path / "run")
+    assert total > 1 and bytes_wrong <= TOLERANCE
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c[2] == 6], ids=lambda c: "-".join(map(str, c)))

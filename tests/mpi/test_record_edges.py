@@ -215,6 +215,28 @@ def test_a_call_that_was_not_seen_is_told(mpi: Mpi, tmp_path: Path) -> None:
         assert "\nunknown\tMPI_Start\ta persistent operation that no known function created\n" in text
 
 
+@pytest.mark.parametrize("mpi", [*ALL, OMPI5], ids=lambda m: m.name)
+def test_how_collectives_were_called(mpi: Mpi, tmp_path: Path) -> None:
+    """Nonblocking and persistent calls and operations that do not commute are told apart, in record and trace."""
+    launch(mpi, RANKS, [mpi.build("how.c")], tmp_path, environment={"HOPBYTE_RECORD_TRACE": "1"}).ok()
+    persistent = mpi is not OMPI
+    expected = {
+        ("bcast", ""): 1,
+        ("bcast", "nonblocking"): 1,
+        ("allreduce", ""): 2,
+        ("allreduce", "ordered"): 1,
+        ("allreduce", "nonblocking,ordered"): 1,
+    } | ({("allreduce", "persistent"): 3} if persistent else {})
+    for rank in range(RANKS):
+        lines = (tmp_path / f"hopbyte-record/rank.{rank}.hbr").read_text().splitlines()
+        calls = [line.split("\t") for line in lines if line.startswith("K\t")]
+        assert {(f[3], "".join(f[8:])): int(f[7]) for f in calls} == expected
+        assert {f[5] for f in calls} == {"32"}
+        trace = (tmp_path / f"hopbyte-record/rank.{rank}.hbt").read_text().splitlines()
+        events = [line.split("\t") for line in trace if "\tcollective\t" in line]
+        assert {(f[8], "".join(f[10:])) for f in events} == set(expected)
+
+
 @with_large_counts
 def test_large_counts_and_persistent_collectives(mpi: Mpi, tmp_path: Path) -> None:
     launch(mpi, RANKS, [mpi.build("large.c")], tmp_path).ok()

@@ -1,6 +1,7 @@
 /* Known traffic, one kind at a time: traffic KIND[+KIND…] REPETITIONS. Every kind works on any number of ranks >= 2.
  * COLLECTIVE@COUNT is that collective of so many doubles (the vector, or each block) in a phase of its own. */
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <signal.h>
@@ -295,6 +296,33 @@ static void many(void)
     MPI_Pcontrol(-2);
 }
 
+/* The same, nonblocking. False for other kinds. */
+static bool begun(const char *kind, int count, int root, double *a, double *b, const int *counts, const int *places)
+{
+    MPI_Comm comm = MPI_COMM_WORLD;
+    MPI_Request request;
+    if (strncmp(kind, "ibcast@", 7) == 0) MPI_Ibcast(a, count, MPI_DOUBLE, root, comm, &request);
+    else if (strncmp(kind, "ireduce@", 8) == 0) MPI_Ireduce(a, b, count, MPI_DOUBLE, MPI_SUM, root, comm, &request);
+    else if (strncmp(kind, "iallreduce@", 11) == 0) MPI_Iallreduce(a, b, count, MPI_DOUBLE, MPI_SUM, comm, &request);
+    else if (strncmp(kind, "igather@", 8) == 0)
+        MPI_Igather(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, root, comm, &request);
+    else if (strncmp(kind, "iscatter@", 9) == 0)
+        MPI_Iscatter(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, root, comm, &request);
+    else if (strncmp(kind, "iallgather@", 11) == 0)
+        MPI_Iallgather(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, comm, &request);
+    else if (strncmp(kind, "iallgatherv@", 12) == 0)
+        MPI_Iallgatherv(a, count, MPI_DOUBLE, b, counts, places, MPI_DOUBLE, comm, &request);
+    else if (strncmp(kind, "ialltoall@", 10) == 0)
+        MPI_Ialltoall(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, comm, &request);
+    else if (strncmp(kind, "ireduce_scatter@", 16) == 0)
+        MPI_Ireduce_scatter_block(a, b, count, MPI_DOUBLE, MPI_SUM, comm, &request);
+    else if (strncmp(kind, "ireduce_scatter_v@", 18) == 0)
+        MPI_Ireduce_scatter(a, b, counts, MPI_DOUBLE, MPI_SUM, comm, &request);
+    else return false;
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return true;
+}
+
 /* Phases are pcontrol-100, pcontrol-101, … in the order of the list. */
 static void sized(const char *kind, int count)
 {
@@ -323,7 +351,7 @@ static void sized(const char *kind, int count)
     else if (strncmp(kind, "reduce_scatter_v@", 17) == 0) MPI_Reduce_scatter(a, b, counts, MPI_DOUBLE, MPI_SUM, comm);
     else if (strncmp(kind, "allgatherv@", 11) == 0)
         MPI_Allgatherv(a, count, MPI_DOUBLE, b, counts, places, MPI_DOUBLE, comm);
-    else MPI_Abort(comm, 2);
+    else if (!begun(kind, count, root, a, b, counts, places)) MPI_Abort(comm, 2);
     free(counts);
     free(places);
     free(a);

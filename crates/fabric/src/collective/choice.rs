@@ -4,7 +4,7 @@
 //! Communication Operations in MPICH", IJHPCA 19(1), 2005, sections 4 and 5, and from version 4 on the tables that replaced
 //! them, as counted in 4.0.2 and 5.0.2 with one rank a node (`tests/mpi/test_collectives.py`). Open MPI: `open_mpi.rs`.
 
-use super::{Algorithm, Collective, Operation, Sizes, open_mpi};
+use super::{Algorithm, Collective, How, Operation, Sizes, libnbc, open_mpi};
 use crate::error::{FabricError, InputError};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -64,6 +64,8 @@ pub struct Algorithms {
     follows_hosts: bool,
     /// Whether the job's variables exclude such choices.
     flat: bool,
+    /// Whether Open MPI's are those of nonblocking and persistent calls.
+    of_requests: bool,
     /// Hosts of the world's ranks.
     hosts: Vec<u32>,
 }
@@ -122,6 +124,10 @@ const HAN: [Collective; 6] = [
     Collective::Scatter,
     Collective::Allgather,
 ];
+
+/// Reasons for assumptions.
+const OF_REQUESTS: &str = "libraries have other algorithms for nonblocking and persistent calls";
+const ORDERED: &str = "libraries have other algorithms for operations that do not commute";
 
 impl Algorithms {
     /// Parses `openmpi`, `mpich`, `nccl`, `allreduce=ring`, or a comma-separated list of these.
@@ -211,6 +217,7 @@ impl Algorithms {
             return logged.1;
         }
         match self.library {
+            Some(Library::OpenMpi) if self.of_requests => libnbc::choose(collective, ranks, bytes),
             Some(Library::OpenMpi) => open_mpi::choose(collective, vector, ranks, bytes),
             Some(Library::Nccl) => nccl(collective),
             Some(Library::OldMpich) => old_mpich(collective, vector, ranks, bytes),
@@ -245,6 +252,28 @@ impl Algorithms {
     pub fn of_release(mut self, major: u32) -> Self {
         self.follows_hosts = major >= 5;
         self
+    }
+
+    /// The rules for calls like these: Open MPI's for nonblocking and persistent ones, else those of plain calls, as an
+    /// assumption where libraries have other algorithms.
+    pub fn for_calls(&self, collective: Collective, how: How) -> Cow<'_, Self> {
+        let given = self.given(collective).is_some();
+        if given || !how.is_unlike_plain(collective) {
+            return Cow::Borrowed(self);
+        }
+        let open_mpi = self.library == Some(Library::OpenMpi);
+        let reason = match how.is_ordered(collective) {
+            true => Some(ORDERED),
+            false => (!open_mpi).then_some(OF_REQUESTS),
+        };
+        let mut rules = self.clone().doubted(reason);
+        // Variables and hosts decide about plain calls.
+        rules.set.clear();
+        if how.requested {
+            rules.flat = true;
+            rules.of_requests = open_mpi;
+        }
+        Cow::Owned(rules)
     }
 
     /// Whether [`Self::on_hosts`] makes a difference.
@@ -297,6 +326,15 @@ impl Algorithms {
         members: &'m [u32],
         root: u32,
     ) -> Arranged<'m> {
+        if self.of_requests && libnbc::swaps((collective, algorithm)) && !members.is_empty() {
+            let mut order = members.to_vec();
+            order.swap(0, (root as usize).min(members.len() - 1));
+            return Arranged {
+                members: Cow::Owned(order),
+                root: 0,
+                hosts: Vec::new(),
+            };
+        }
         let layout = self.layout(collective, members);
         let by_host = layout != Layout::Plain && matches!(algorithm, Algorithm::Han(_));
         if !by_host || root as usize >= members.len() {

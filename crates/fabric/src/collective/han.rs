@@ -5,7 +5,8 @@
 //! here for ranks of a host that follow each other, for others after [`super::Algorithms::arranged`]. Where hosts have unequal
 //! numbers of ranks, an allreduce alone goes this way: the others are `coll/tuned`'s in the whole group.
 
-use super::open_mpi::{ELEMENT, choose};
+use super::libnbc;
+use super::open_mpi::choose;
 use super::steps::Out;
 use super::{Algorithm, Collective, Operation, Sizes, Step};
 
@@ -150,35 +151,30 @@ impl<F: FnMut(Step)> Han<'_, '_, F> {
 
     fn reduce_across(&mut self, bytes: f64, times: u32) {
         let (root, hosts, equals) = (self.root.0, self.hosts(), self.equals());
-        let power = 1usize << hosts.ilog2();
-        let level = |algorithm, root, bytes, times, member| Level {
+        let plain = |host: usize| equals[host];
+        let by_root = |host: usize| plain(swapped(root, host));
+        let algorithm = libnbc::choose(Collective::Reduce, hosts, bytes);
+        let swaps = libnbc::swaps((Collective::Reduce, algorithm));
+        let parts = if algorithm == Algorithm::Ring {
+            CHAINED
+        } else {
+            1
+        };
+        let level = Level {
             collective: Collective::Reduce,
             algorithm,
             ranks: hosts,
-            root,
-            bytes,
-            times,
-            member,
-        };
-        let plain = |host: usize| equals[host];
-        let by_root = |host: usize| plain(swapped(root, host));
-        let level = if hosts > 2 && bytes / ELEMENT >= power as f64 {
-            level(Algorithm::NearRabenseifner, root, bytes, times, &plain)
-        } else if hosts > 4 || bytes < SEGMENT {
-            level(Algorithm::Binomial, 0, bytes, times, &by_root)
-        } else {
-            let (part, parts) = (bytes / f64::from(CHAINED), times * CHAINED);
-            level(Algorithm::Ring, root, part, parts, &plain)
+            root: if swaps { 0 } else { root },
+            bytes: bytes / f64::from(parts),
+            times: times * parts,
+            member: if swaps { &by_root } else { &plain },
         };
         self.add(&level);
     }
 
     fn broadcast_across(&mut self, bytes: f64, times: u32) {
         let (root, equals) = (self.root.0, self.equals());
-        let algorithm = match equals.len() {
-            0..=4 => Algorithm::Linear,
-            _ => Algorithm::NearBinomial,
-        };
+        let algorithm = libnbc::choose(Collective::Broadcast, equals.len(), bytes);
         self.add(&Level {
             collective: Collective::Broadcast,
             algorithm,

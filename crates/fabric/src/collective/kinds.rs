@@ -25,6 +25,41 @@ pub enum Collective {
     Scan,
 }
 
+/// How a collective is called, as far as libraries have algorithms of their own for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct How {
+    /// Nonblocking or persistent.
+    pub requested: bool,
+    /// With an operation that does not commute.
+    pub ordered: bool,
+}
+
+impl How {
+    /// From the words of a record, joined by commas: `nonblocking`, `persistent`, `ordered`.
+    pub fn of(words: &[u8]) -> Self {
+        let has = |word: &[u8]| words.split(|&b| b == b',').any(|w| w == word);
+        Self {
+            requested: has(b"nonblocking") || has(b"persistent"),
+            ordered: has(b"ordered"),
+        }
+    }
+
+    /// Whether it matters that operations do not commute.
+    pub(super) fn is_ordered(self, collective: Collective) -> bool {
+        let reductions = [
+            Collective::Reduce,
+            Collective::Allreduce,
+            Collective::ReduceScatter,
+        ];
+        self.ordered && reductions.contains(&collective)
+    }
+
+    /// Whether libraries may have other algorithms than for plain calls.
+    pub fn is_unlike_plain(self, collective: Collective) -> bool {
+        self.requested || self.is_ordered(collective)
+    }
+}
+
 /// The algorithm of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -76,6 +111,10 @@ pub enum Algorithm {
     ReduceThenScatter,
     /// Gathered directly, then as the library broadcasts.
     GatherThenBroadcast,
+    /// A binomial tree up to the first rank, then a near-binomial one down.
+    UpAndDown,
+    /// A binomial tree up to the first rank, which sends each its block.
+    UpThenScatter,
     /// Rings inside hosts and across them; with the number of consecutive ranks of a host.
     Hierarchical(u32),
     /// Sums and copies by the switch inside a host, double trees across hosts (NCCL); with the ranks of a host.
@@ -98,7 +137,7 @@ pub(super) const COLLECTIVES: [(&str, Collective); 10] = [
     ("scan", Collective::Scan),
 ];
 
-pub(super) const ALGORITHMS: [(&str, Algorithm); 27] = [
+pub(super) const ALGORITHMS: [(&str, Algorithm); 29] = [
     ("linear", Algorithm::Linear),
     ("binomial", Algorithm::Binomial),
     ("ring", Algorithm::Ring),
@@ -123,6 +162,8 @@ pub(super) const ALGORITHMS: [(&str, Algorithm); 27] = [
     ("reduce-broadcast", Algorithm::ReduceThenBroadcast),
     ("reduce-scatter", Algorithm::ReduceThenScatter),
     ("gather-broadcast", Algorithm::GatherThenBroadcast),
+    ("binomial-near-binomial", Algorithm::UpAndDown),
+    ("binomial-linear", Algorithm::UpThenScatter),
     ("hierarchical", Algorithm::Hierarchical(0)),
     ("nvls-tree", Algorithm::NvlsTree(0)),
     ("han", Algorithm::Han(0)),
@@ -219,6 +260,7 @@ impl Collective {
                 A::NearRabenseifner,
                 A::ReduceThenBroadcast,
                 A::Linear,
+                A::UpAndDown,
                 A::Hierarchical(0),
                 A::NvlsTree(0),
                 A::Han(0),
@@ -243,6 +285,7 @@ impl Collective {
                 A::RecursiveDoubling,
                 A::Butterfly,
                 A::ReduceThenScatter,
+                A::UpThenScatter,
                 A::Hierarchical(0),
             ],
             Self::Alltoall => &[A::Pairwise, A::Bruck, A::Linear, A::Hierarchical(0)],

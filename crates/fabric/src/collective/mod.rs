@@ -13,13 +13,14 @@ mod choice;
 mod cost;
 mod han;
 mod kinds;
+mod libnbc;
 mod open_mpi;
 mod steps;
 mod trees;
 
 pub use choice::{Algorithms, Arranged, Library, Used};
 pub use cost::Cost;
-pub use kinds::{Algorithm, Collective};
+pub use kinds::{Algorithm, Collective, How};
 
 use crate::error::FabricError;
 use steps::{Blocks, Out};
@@ -248,6 +249,10 @@ impl Operation<'_> {
                 out.star(true, |_| whole);
                 out.star(false, |_| whole);
             }
+            (C::Allreduce, A::UpAndDown) => {
+                out.tree(true, |_| whole);
+                out.near_binomial(whole);
+            }
             (C::Allreduce, A::NearRabenseifner) => out.near_rabenseifner(whole),
             (C::Allreduce, A::ReduceThenBroadcast) => {
                 self.part(out, C::Reduce, whole);
@@ -260,6 +265,11 @@ impl Operation<'_> {
             }
             (C::ReduceScatter, A::Butterfly) => {
                 out.butterfly(&blocks, matches!(self.sizes, Sizes::Each(_)));
+            }
+            (C::ReduceScatter, A::UpThenScatter) => {
+                let all = blocks.of(0, n);
+                out.tree(true, |_| all);
+                out.star(false, |i| blocks.of(i, 1));
             }
             (C::ReduceScatter, A::RecursiveDoubling) => {
                 let all = blocks.of(0, n);

@@ -10,7 +10,7 @@ use crate::traffic::calls::kind;
 use crate::traffic::record::{library_doubt, release};
 use groups::Groups;
 use hopbyte_fabric::InputError;
-use hopbyte_fabric::collective::{Algorithms, Collective, Library};
+use hopbyte_fabric::collective::{Algorithms, Collective, How, Library};
 use hopbyte_fabric::trace::Call;
 use hopbyte_fabric::trace::folded::{Folded, FoldedRank, Loop, Step};
 use lost::Lost;
@@ -156,6 +156,7 @@ pub fn read(source: &str, texts: &[Text]) -> Result<Folded, ObserveError> {
             rank_trace: FoldedRank::default(),
             stack: vec![(Vec::new(), Vec::new())],
             row: Vec::new(),
+            executed: 0,
             lost: &mut lost,
         };
         reader.all()?;
@@ -210,6 +211,7 @@ struct Event {
     tag: i64,
     slot: i64,
     kind: Vec<u8>,
+    how: How,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -233,12 +235,15 @@ struct Reader<'a> {
     stack: Vec<(Counts, Vec<Step>)>,
     /// Messages of the next collective.
     row: Vec<(u32, f64)>,
+    /// Executions of events so far.
+    executed: u64,
     lost: &'a mut Lost,
 }
 
 impl Reader<'_> {
     fn all(&mut self) -> Result<(), InputError> {
         let (mut inside, mut ended) = (false, false);
+        let (mut cut, mut total) = (false, None);
         for line in self.text.lines().skip(1) {
             let cells = cells(line);
             match (inside, &cells[..]) {
@@ -246,7 +251,16 @@ impl Reader<'_> {
                 (false, [b"program"]) => inside = true,
                 (_, [b"seconds", s, ..]) => self.rank_trace.seconds = self.number(line, s)?,
                 (true, [b"(", counts]) => {
-                    let counts = self.counts(line, counts)?;
+                    let cell = counts;
+                    let counts = self.counts(line, cell)?;
+                    let times = counts.iter().map(|c| c.1).fold(0, u64::saturating_add);
+                    let around = self.executions();
+                    if times != around {
+                        let expected = format!(
+                            "iterations of {around} executions, as often as the loop around it iterates"
+                        );
+                        return Err(self.text.error_in(line, cell, expected));
+                    }
                     if self.stack.len() > DEEPEST {
                         return Err(self
                             .text
@@ -261,11 +275,14 @@ impl Reader<'_> {
                         self.early(&format!("ended by {}", lossy(word)));
                     }
                 }
-                (true, [b"cut", why, ..]) => self.early(&lossy(why)),
+                (true, [b"cut", why, ..]) => {
+                    cut = true;
+                    self.early(&lossy(why));
+                }
                 (true, [b"rounded", n, ..]) => self.lost.rounded += self.whole(line, n)?,
                 (true, [b"untraced", n, ..]) => self.lost.untraced += self.whole(line, n)?,
                 (true, [b"threads", ..]) => self.lost.threaded += 1,
-                (true, [b"events", ..]) => {}
+                (true, [b"events", n, ..]) => total = Some((line, *n, self.whole(line, n)?)),
                 (true, [number, sums @ ..]) => self.call(line, number, sums)?,
                 _ => {}
             }
@@ -275,6 +292,13 @@ impl Reader<'_> {
                 .text
                 .error("no line 'ended'", "a complete trace")
                 .hint("was the file copied while it was written?"));
+        }
+        if let Some((line, cell, n)) = total
+            && n != self.executed
+            && !cut
+        {
+            let expected = format!("{}, the executions of all events above", self.executed);
+            return Err(self.text.error_in(line, cell, expected));
         }
         self.rank_trace.steps = self.stack.pop().map(|s| s.1).unwrap_or_default();
         Ok(())
@@ -333,6 +357,7 @@ impl Reader<'_> {
             tag: signed(tag)?,
             slot: signed(slot)?,
             kind: kind.to_vec(),
+            how: rest.get(1).map_or(How::default(), |words| How::of(words)),
         });
         Ok(())
     }
@@ -372,20 +397,17 @@ impl Reader<'_> {
     }
 
     /// Calls of the loop bodies that are open, all executions together.
-    fn executions(&self) -> f64 {
+    fn executions(&self) -> u64 {
         let times = |counts: &[(u64, u64)]| {
-            counts
-                .iter()
-                .map(|c| (c.0 as f64) * c.1 as f64)
-                .sum::<f64>()
+            let iterations = counts.iter().map(|c| c.0.saturating_mul(c.1));
+            iterations.fold(0, u64::saturating_add)
         };
-        self.stack.last().map_or(1.0, |(counts, _)| {
-            if counts.is_empty() {
-                1.0
-            } else {
-                times(counts)
-            }
-        })
+        self.stack.last().map_or(
+            1,
+            |(counts, _)| {
+                if counts.is_empty() { 1 } else { times(counts) }
+            },
+        )
     }
 
     fn call(&mut self, line: Line<'_>, number: &[u8], sums: &[&[u8]]) -> Result<(), InputError> {
@@ -396,7 +418,9 @@ impl Reader<'_> {
             event.ok_or_else(|| self.text.error_in(line, number, "the number of an event"))?;
         let value = |i: usize| sums.get(i).map_or(Ok(0.0), |cell| self.number(line, cell));
         let (gap, inside, bytes) = (value(0)? * 1e-9, value(1)? * 1e-9, value(2)?);
-        self.rank_trace.mpi_seconds += inside * self.executions();
+        let executions = self.executions();
+        self.executed = self.executed.saturating_add(executions);
+        self.rank_trace.mpi_seconds += inside * executions as f64;
         if gap > 0.0 {
             self.push(Step::Call(Call::Compute { seconds: gap }));
         }
@@ -487,6 +511,9 @@ impl Reader<'_> {
                 }
             },
         };
+        if !direct && event.how.is_unlike_plain(kind) {
+            self.lost.unlike = self.lost.unlike.saturating_add(self.executions());
+        }
         let start = self.rank_trace.rows.len();
         if direct {
             if start + n > MAX_ROWS {

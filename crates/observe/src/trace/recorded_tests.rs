@@ -7,7 +7,7 @@ const HEAD: &str = "# hopbyte-trace 1\nrank\tRANK\nsize\t2\nseconds\t1.5\nphase\
 fn text(rank: u32, program: &str) -> Text {
     let head = HEAD.replace("RANK", &rank.to_string());
     let head = head.replace("PEER", &(1 - rank).to_string());
-    let whole = format!("{head}{program}events\t9\nended\tfinalize\n");
+    let whole = format!("{head}{program}events\t16\nended\tfinalize\n");
     Text::from_bytes(format!("rank.{rank}.hbt"), whole.as_bytes(), LIMITS).unwrap()
 }
 
@@ -58,6 +58,68 @@ fn every_prefix_and_wrong_line_is_refused_or_said() {
         assert!(read("t", &[wrong, other.clone()]).is_err(), "{to}");
     }
     assert!(read("t", &[whole]).is_err());
+}
+
+#[test]
+fn counts_of_loops_and_events_add_up() {
+    let refused = |from: &str, to: &str| {
+        let wrong = lossy(text(0, LOOP).bytes()).replacen(from, to, 1);
+        assert_ne!(wrong.as_bytes(), text(0, LOOP).bytes(), "{from}");
+        let wrong = Text::from_bytes("rank.0.hbt", wrong.as_bytes(), LIMITS).unwrap();
+        read("t", &[wrong, text(1, LOOP)]).unwrap_err().to_string()
+    };
+    let said = refused("(\t3\n", "(\t3,5\n");
+    assert!(
+        said.starts_with("rank.0.hbt:13: found 3,5, expected iterations of 1 "),
+        "{said}"
+    );
+    for (counts, wrong) in [("2,1*3", "surplus"), ("2,1", "few"), ("2*4", "surplus")] {
+        let said = refused("(\t2,1*2\n", &format!("(\t{counts}\n"));
+        let expected =
+            format!("rank.0.hbt:14: found {counts}, expected iterations of 3 executions");
+        assert!(said.starts_with(&expected), "{wrong}: {said}");
+    }
+    let said = refused("events\t16", "events\t17");
+    assert!(said.contains(":22: found 17, expected 16, "), "{said}");
+    let said = refused("(\t3\n", "(\t4\n");
+    assert!(
+        said.contains(":14: found 2,1*2, expected iterations of 4 executions"),
+        "{said}"
+    );
+    // A trace that was cut has counts of what came before.
+    let cut =
+        lossy(text(0, LOOP).bytes()).replace("events\t16\n", "events\t17\ncut\tout of memory\n");
+    let cut = Text::from_bytes("rank.0.hbt", cut.as_bytes(), LIMITS).unwrap();
+    assert!(!read("t", &[cut, text(1, LOOP)]).unwrap().complete);
+}
+
+/// Libraries have other algorithms for these.
+#[test]
+fn calls_of_collectives_unlike_plain_ones_are_counted() {
+    let collective = |kind: &str, rest: &str| format!("collective\t0\t08\t-1\t0\t-1\t{kind}{rest}");
+    let notes = |kind: &str, rest: &str| {
+        let event = collective(kind, rest);
+        pair(&[&event], "(\t5\n0\t0\t0\t8\n)\n").notes.join("\n")
+    };
+    for (kind, rest) in [
+        ("allreduce", "\t0\tnonblocking"),
+        ("bcast", "\t2\tpersistent"),
+        ("reduce_scatter", "\t0\tordered"),
+    ] {
+        let found = notes(kind, rest);
+        assert!(
+            found.starts_with("10 calls of collectives are nonblocking"),
+            "{found}"
+        );
+    }
+    for (kind, rest) in [
+        ("allreduce", ""),
+        ("allreduce", "\t3"),
+        ("scan", "\t0\tordered"),
+        ("alltoallv", "\t0\tnonblocking"),
+    ] {
+        assert_eq!(notes(kind, rest), "");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::entries::Phases;
 use crate::ObserveError;
 use crate::text::decimal;
-use hopbyte_fabric::collective::{Algorithm, Algorithms, Arranged, Collective, Sizes, Used};
+use hopbyte_fabric::collective::{Algorithm, Algorithms, Arranged, Collective, How, Sizes, Used};
 use hopbyte_fabric::{FabricError, InputError};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -22,6 +22,8 @@ pub(super) struct Alike<'a> {
     pub root: u32,
     /// The same at all members.
     pub size: Size,
+    /// How it is called, as far as the record says.
+    pub how: How,
 }
 
 /// The size of a call.
@@ -108,6 +110,7 @@ impl<'a> Calls<'a> {
     pub fn depend_on_hosts(&self, groups: &Groups<'_>, rules: &Algorithms) -> bool {
         self.alike.keys().any(|alike| {
             let members = groups.get(alike.group).map_or(0, Vec::len);
+            let rules = rules.for_calls(alike.collective, alike.how);
             members > 2 && !alike.vector && rules.depends_on_hosts(alike.collective)
         })
     }
@@ -121,7 +124,7 @@ impl<'a> Calls<'a> {
         phases: &mut Phases,
     ) -> Result<Vec<String>, ObserveError> {
         let (mut used, mut lost, mut uneven) = (Used::default(), 0u64, 0u64);
-        let mut irregular = false;
+        let mut doubts = BTreeSet::new();
         let alike_calls = rounded_alike(self.alike);
         let sets: HashMap<&[u8], HashSet<u32>> = groups
             .iter()
@@ -150,8 +153,12 @@ impl<'a> Calls<'a> {
             uneven = uneven.saturating_add(all.saturating_sub(made));
             let mean = mean(&parts);
             let vector = alike.vector;
+            let rules = rules.for_calls(alike.collective, alike.how);
             let algorithm = rules.choose_among(alike.collective, vector, members, mean);
-            irregular |= rules.is_assumed(alike.collective, vector, members);
+            doubts.extend(rules.doubt());
+            if rules.is_assumed(alike.collective, vector, members) {
+                doubts.insert(IRREGULAR);
+            }
             let what = (alike.collective, algorithm);
             let of = (members.len() as u32, mean);
             used.add(what, rules.basis(alike.collective), of, most);
@@ -177,18 +184,13 @@ impl<'a> Calls<'a> {
                     .hint("algorithms with fewer partners have fewer: :collectives=alltoall=bruck")
                     .into());
             }
+            let rules = rules.for_calls(alike.collective, alike.how);
             let group = rules.arranged((alike.collective, *algorithm), members, alike.root);
             expand(alike, *algorithm, &group, parts, phases)?;
         }
         let mut notes = used.lines();
-        if let Some(doubt) = rules.doubt().filter(|_| !notes.is_empty()) {
-            notes.push(format!("algorithms of collectives are assumed: {doubt}"));
-        }
-        if irregular {
-            notes.push(format!(
-                "algorithms of collectives are assumed: {IRREGULAR}"
-            ));
-        }
+        let doubts = doubts.into_iter();
+        notes.extend(doubts.map(|d| format!("algorithms of collectives are assumed: {d}")));
         let mut say = |count: u64, what: &str| {
             if count > 0 {
                 notes.push(format!("{count} collective calls {what}"));

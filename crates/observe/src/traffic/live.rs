@@ -38,6 +38,13 @@ const PHASES: usize = 4096;
 const ITEM: usize = 32;
 const BLOCK: usize = 64 * ITEM;
 const ROUNDED: u64 = 1 << 63;
+/// How a collective was called: bits of its size, with their words.
+const HOW: [(u64, &str); 3] = [
+    (1 << 62, "nonblocking"),
+    (1 << 61, "persistent"),
+    (1 << 60, "ordered"),
+];
+const EXACT: u64 = (1 << 60) - 1;
 
 /// Names of kinds, by number: `enum hopbyte_kind`.
 const KINDS: [&str; 29] = [
@@ -218,12 +225,17 @@ impl Key {
             1 => format!("P\t{phase}\t{rank}\t{bytes}\t{messages}\n"),
             2 => format!("C\t{phase}\t{group}\t{kind}\t{rank}\t{bytes}\t{messages}\n"),
             class @ (3 | 6) => {
+                let how = HOW.iter().filter(|(bit, _)| size & bit != 0);
+                let how = how.map(|h| h.1).collect::<Vec<_>>().join(",");
                 let size = match (class, size & ROUNDED) {
                     (6, _) => "-".to_owned(),
-                    (_, 0) => size.to_string(),
-                    _ => format!("~{}", size & !ROUNDED),
+                    (_, 0) => (size & EXACT).to_string(),
+                    _ => format!("~{}", size & EXACT),
                 };
-                format!("K\t{phase}\t{group}\t{kind}\t{rank}\t{size}\t{bytes}\t{messages}\n")
+                let start = if how.is_empty() { "" } else { "\t" };
+                format!(
+                    "K\t{phase}\t{group}\t{kind}\t{rank}\t{size}\t{bytes}\t{messages}{start}{how}\n"
+                )
             }
             4 => format!("R\t{phase}\t{kind}\tout\t{rank}\t{bytes}\t{messages}\n"),
             5 => format!("R\t{phase}\t{kind}\tin\t{rank}\t{bytes}\t{messages}\n"),

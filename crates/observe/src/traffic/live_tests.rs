@@ -66,6 +66,24 @@ fn table_and_slots_add_up() {
 }
 
 #[test]
+fn how_a_collective_was_called_is_no_part_of_its_size() {
+    for (size, text) in [
+        (8 | 1 << 62, "8\t16\t2\tnonblocking"),
+        (
+            8 | 1 << 63 | 1 << 61 | 1 << 60,
+            "~8\t16\t2\tpersistent,ordered",
+        ),
+        (1 << 60, "0\t16\t2\tordered"),
+    ] {
+        let mut file = File::new();
+        file.item(TABLE + ITEM, &[key(1, 3, 4, 0, u64::MAX), size, 16, 2]);
+        let found = file.read().unwrap();
+        let line = format!("\nK\t1\tab\tallreduce\t-1\t{text}\n");
+        assert!(found.contains(&line), "{found}");
+    }
+}
+
+#[test]
 fn an_emptied_table_is_not_counted_again() {
     let mut file = File::new();
     file.set(at::STATES + 32 + 24, &[1]);

@@ -105,6 +105,9 @@ fn read_files(
 }
 
 #[cfg(test)]
+mod calls_tests;
+
+#[cfg(test)]
 mod tests;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::entries::{MAX_TASKS, Phases, messages, task, task_count};
 use super::prof::complete;
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
-use hopbyte_fabric::collective::{Algorithms, Library};
+use hopbyte_fabric::collective::{Algorithms, How, Library};
 use hopbyte_fabric::{InputError, Traffic};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -432,7 +432,8 @@ fn counts<'a>(
             .ok_or_else(|| text.error_in(line, size, "bytes (a whole number)"))?
             as f64;
         let count = messages(text, line, count)?;
-        if let [b"K", _, group, name, root, each, ..] = cells[..] {
+        if let [b"K", _, group, name, root, each, _, _, rest @ ..] = &cells[..] {
+            let (group, name, root, each) = (*group, *name, *root, *each);
             phases.name(&name_of_phase);
             let (collective, vector) = kind(name).ok_or_else(|| {
                 text.error_in(line, name, "a kind of collective call with one size")
@@ -450,6 +451,7 @@ fn counts<'a>(
                 vector,
                 root,
                 size: each,
+                how: rest.first().map_or(How::default(), |words| How::of(words)),
             };
             let part = Part {
                 bytes: size,

@@ -149,7 +149,7 @@ fn metis_graphs_with_and_without_weights() {
 const PROF_0: &str = "# POINT TO POINT\nE\t0\t1\t100 bytes\t4 msgs sent\t1,2\nI\t0\t1\t8 bytes\t1 msgs sent\n# OSC\nS\t0\t1\t50 bytes\t1 msgs sent\nR\t0\t1\t60 bytes\t1 msgs sent\n# COLLECTIVES\nC\t0\t1\t8 bytes\t1 msgs sent\nD\tMPI_COMM_WORLD\tprocs: 0,1\nO2A\t1\t2\n";
 const PROF_1: &str = "# POINT TO POINT\nE\t1\t0\t7 bytes\t1 msgs sent\n# OSC\n# COLLECTIVES\n";
 
-fn prof(files: &[(&str, &str)]) -> Result<Traffic, String> {
+pub(super) fn prof(files: &[(&str, &str)]) -> Result<Traffic, String> {
     let texts: Vec<Text> = files
         .iter()
         .map(|(name, content)| Text::from_bytes(*name, content.as_bytes(), LIMITS).unwrap())
@@ -246,82 +246,11 @@ fn ranks_that_are_missing_or_double_are_named() {
     }
 }
 
-fn hbr(rank: u32, size: u32, body: &str) -> String {
+pub(super) fn hbr(rank: u32, size: u32, body: &str) -> String {
     let lines = format!(
         "# hopbyte-record 2\nrank\t{rank}\nsize\t{size}\nspawned\t0\n{body}ended\tfinalize\n"
     );
     format!("{lines}end\t{}\n", lines.lines().count())
-}
-
-/// MPICH's algorithms depend on the hosts where these have several ranks.
-#[test]
-fn collectives_of_mpich_between_hosts_are_assumed() {
-    let notes = |version: &str, hosts: [&str; 4]| {
-        let body = |r: usize| {
-            let listing = if r == 0 { "0-3" } else { "-" };
-            let (host, call) = (hosts[r], "allreduce\t-1\t8000\t8000\t1");
-            format!(
-                "library\t{version}\nhost\t{host}\nphase\t0\tmain\ngroup\tab\t4\t{listing}\nK\t0\tab\t{call}\n"
-            )
-        };
-        let files = [0, 1, 2, 3].map(|r| (format!("rank.{r}.hbr"), hbr(r as u32, 4, &body(r))));
-        let files: Vec<(&str, &str)> = files.iter().map(|(n, c)| (&**n, &**c)).collect();
-        prof(&files).unwrap().notes.join("\n")
-    };
-    let (four, three) = ("MPICH Version: 4.0.2", "MPICH Version: 3.4.3");
-    let assumed = "assumed: MPICH reduces and broadcasts inside hosts and between them";
-    assert!(notes(four, ["a", "a", "b", "b"]).contains(assumed));
-    for (version, hosts) in [
-        (four, ["a", "b", "c", "d"]),
-        (four, ["a"; 4]),
-        (three, ["a", "a", "b", "b"]),
-    ] {
-        let found = notes(version, hosts);
-        assert!(!found.contains("assumed"), "{version} {hosts:?}: {found}");
-    }
-    assert!(notes(four, ["a"; 4]).contains("rabenseifner (as MPICH decides)"));
-    assert!(notes(three, ["a"; 4]).contains("rabenseifner (as MPICH 3 decides)"));
-}
-
-/// Open MPI 5 on several hosts.
-#[test]
-fn collectives_of_open_mpi_5_follow_hosts() {
-    let read = |version: &str, hosts: [&str; 4], kind: &str| {
-        let body = |r: usize| {
-            let listing = if r == 0 { "0-3" } else { "-" };
-            let (host, call) = (hosts[r], format!("{kind}\t-1\t80\t80\t1"));
-            format!(
-                "library\t{version}\nhost\t{host}\nphase\t0\tmain\ngroup\tab\t4\t{listing}\nK\t0\tab\t{call}\n"
-            )
-        };
-        let files = [0, 1, 2, 3].map(|r| (format!("rank.{r}.hbr"), hbr(r as u32, 4, &body(r))));
-        let files: Vec<(&str, &str)> = files.iter().map(|(n, c)| (&**n, &**c)).collect();
-        let traffic = prof(&files).unwrap();
-        traffic.notes.join("\n")
-    };
-    let (four, five) = ("Open MPI v4.1.4, x", "Open MPI v5.0.11, x");
-    let blocks = ["a", "a", "b", "b"];
-    let by_hosts = "allreduce by han (as Open MPI decides)";
-    for hosts in [blocks, ["a", "b", "a", "b"]] {
-        assert!(read(five, hosts, "allreduce").contains(by_hosts));
-    }
-    for (version, hosts, kind) in [
-        (four, blocks, "allreduce"),
-        (five, ["a", "b", "c", "d"], "allreduce"),
-        (five, ["a"; 4], "allreduce"),
-        (five, blocks, "alltoall"),
-    ] {
-        let found = read(version, hosts, kind);
-        let flat = !found.contains("by han") && !found.contains("assumed");
-        assert!(flat, "{version} {hosts:?} {kind}: {found}");
-    }
-    for (hosts, kind) in [(["a", "a", "a", "b"], "bcast"), (blocks, "allgatherv")] {
-        let found = read(five, hosts, kind);
-        assert!(
-            found.contains("assumed: Open MPI 5"),
-            "{hosts:?} {kind}: {found}"
-        );
-    }
 }
 
 #[test]

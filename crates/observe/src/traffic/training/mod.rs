@@ -22,7 +22,7 @@ use super::entries::{MAX_TASKS, Phases};
 use super::record::INCOMPLETE;
 use crate::ObserveError;
 use hopbyte_fabric::bounds::MAX_BYTES;
-use hopbyte_fabric::collective::{Algorithms, Collective, Library};
+use hopbyte_fabric::collective::{Algorithms, Collective, How, Library};
 use hopbyte_fabric::{InputError, Traffic};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -138,6 +138,7 @@ impl Job {
                 vector: false,
                 root: call.root,
                 size: Size::Exact(call.bytes),
+                how: How::default(),
             };
             for (rank, calls_made) in ranks {
                 let bytes = (call.bytes as f64 * calls_made as f64).min(MAX_BYTES);

@@ -399,7 +399,7 @@ mod tests {
             before = values;
             (flow.total, flow.rate, flow.full)
         };
-        update([0, 0]);
+        let _ = update([0, 0]);
         assert_eq!(update([65_535, 0]), (Some(65_535.0), Ok(65_535.0), 1));
         assert_eq!(
             update([65_535, 0]),

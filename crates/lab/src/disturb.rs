@@ -30,7 +30,12 @@ pub fn command(disturbances: &[String], command: &[String]) -> Result<Vec<String
         }
     }
     let places = ["libexec/hopbyte".into(), "build/probes".into()];
-    let program = beside("hopbyte-disturb", None, &places, "make -C probes disturb")?;
+    let program = beside(
+        "hopbyte-disturb",
+        None,
+        &places,
+        ("make -C probes disturb", None),
+    )?;
     words.insert(0, program.display().to_string());
     words.push("--".into());
     words.extend_from_slice(command);

@@ -1,11 +1,12 @@
 use super::*;
 use hopbyte_fabric::spec;
+use hopbyte_observe::Then;
 use hopbyte_observe::counters::jobs as read;
 use hopbyte_observe::text::{Limits, Text};
 
 fn jobs(fabric: &Fabric, csv: &str) -> Jobs {
     let text = Text::from_bytes("jobs.csv", csv.as_bytes(), Limits::TEXT).unwrap();
-    read(&text, fabric, None).unwrap()
+    read(&text, fabric, Then::Now(0.0)).unwrap()
 }
 
 /// Counters of given transfers.

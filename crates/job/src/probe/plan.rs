@@ -45,7 +45,7 @@ pub struct Transfer {
 /// # Errors
 /// Every pair of too many nodes would have to be measured.
 pub fn plan(fabric: &Fabric, routing: &Routing, nodes: &[NodeId]) -> Result<Plan> {
-    let phases = phases(fabric, routing, nodes)?.into_iter().map(|phase| {
+    let phases = phases(fabric, routing, nodes)?.map(|phase| {
         let transfers = phase.pairs.iter().map(|pair| {
             let [from, to] = [pair.from, pair.to].map(|n| fabric.node(n).name.clone());
             Transfer {

@@ -121,7 +121,7 @@ pub fn run(
     }
     let own = settings.programs.as_ref().map(|p| p.join("ompi"));
     let places = probe_places(Flavour::Ompi);
-    let program = beside("spmv", own.as_deref(), &places, "make -C probes")?;
+    let program = beside("spmv", own.as_deref(), &places, ("make -C probes", None))?;
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let folder = folder.canonicalize().context("finding the folder")?;
     let source = MachineSource {

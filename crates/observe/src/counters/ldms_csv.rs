@@ -439,7 +439,10 @@ mod tests {
         assert!(said[0].contains("same node and time"), "{said:?}");
         let series = series(&fabric, "f", readings, &PortMap::new());
         let windows = series.unwrap().all();
-        let windows: Vec<_> = windows.iter().map(|w| w.window_seconds()).collect();
+        let windows: Vec<_> = windows
+            .iter()
+            .map(super::super::series::Counted::window_seconds)
+            .collect();
         assert_eq!(windows, [Some(1.0), Some(1.0)]);
     }
 

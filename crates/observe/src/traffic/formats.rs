@@ -187,7 +187,7 @@ const TABLE: &[Format] = &[
             PAGE,
             "traffic",
         ),
-        recognise: Recognise::Shape(|n| n.is_labelled()),
+        recognise: Recognise::Shape(|n| n.commas && n.is_labelled()),
         read: Read::One(dense::labelled),
     },
     Format {
@@ -425,7 +425,7 @@ impl<'a> Numbers<'a> {
     /// Whether the first line has the names of columns behind an empty cell, as pandas writes a table with its index.
     fn is_labelled(&self) -> bool {
         let is_named = self.head.len() > 1 && self.head[0].is_empty();
-        self.commas && self.shape.is_square() && is_named
+        self.shape.is_square() && is_named
     }
 
     fn is_cholmod(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::attribution::Recorded;
+use hopbyte_observe::Then;
 use hopbyte_observe::counters::jobs as read_jobs;
 use hopbyte_observe::text::{Limits, Text};
 
@@ -57,7 +58,7 @@ fn traffic_beside_the_routes_is_told() {
     let routing = Routing::default_for(&fabric);
     let csv = "job,node\na,n0-0\na,n1-0\nb,n2-2\nb,n2-3\n";
     let text = Text::from_bytes("jobs.csv", csv.as_bytes(), Limits::TEXT).unwrap();
-    let jobs = read_jobs(&text, &fabric, None).unwrap();
+    let jobs = read_jobs(&text, &fabric, Then::Now(0.0)).unwrap();
     for l in fabric.link_ids() {
         state.used_ratio.set(l, Some(0.0));
         state.received_bytes.set(l, Some(0.0));

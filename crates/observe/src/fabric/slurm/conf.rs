@@ -263,8 +263,9 @@ impl Reader<'_> {
         if given || base == 0 {
             return self.sizes.clone();
         }
-        let fits =
-            |size: &&u32| **size > base && **size % base == 0 && (**size / base).is_power_of_two();
+        let fits = |size: &&u32| {
+            **size > base && (**size).is_multiple_of(base) && (**size / base).is_power_of_two()
+        };
         let together = self.together.iter().filter(fits).copied();
         std::iter::once(base).chain(together).collect()
     }

@@ -5,7 +5,7 @@ from os import PathLike
 from typing import Literal, TypeAlias, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 _Path: TypeAlias = str | PathLike[str]
 _Metric: TypeAlias = Literal[
@@ -103,7 +103,7 @@ class Machine:
     def grid(self) -> tuple[list[int], list[list[int]], list[int]] | None: ...
     def svg(
         self,
-        loads: NDArray[np.float64] | None = None,
+        loads: ArrayLike | None = None,
         *,
         name: str = "load",
         unit: Literal["s", "B", "ratio", "count"] = "ratio",
@@ -179,13 +179,13 @@ class RouteCosts:
 class Traffic:
     @staticmethod
     def of_pairs(
-        from_rank: NDArray[np.int64],
-        to_rank: NDArray[np.int64],
-        bytes: NDArray[np.float64],
+        from_rank: ArrayLike,
+        to_rank: ArrayLike,
+        bytes: ArrayLike,
         tasks: int | None = None,
     ) -> Traffic: ...
     @staticmethod
-    def of_matrix(matrix: NDArray[np.float64]) -> Traffic: ...
+    def of_matrix(matrix: ArrayLike) -> Traffic: ...
     @property
     def source(self) -> str: ...
     @property

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from numbers import Real
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -222,6 +223,9 @@ def sensitivity(
     The table ``runs`` has the columns ``axis``, ``factor``, ``time_seconds`` and ``slowdown_ratio``, the time over
     that of the unchanged network. For journals and many scenarios use ``hopbyte sweep``.
     """
+    numbers = not isinstance(factors, bytes | bytearray | str)
+    if not numbers or not all(isinstance(f, Real) and not isinstance(f, bool) for f in factors):
+        raise HopbyteError(f"found factors={factors!r}, expected numbers above zero")
     base = float(model(scenario, level=level)["time_seconds"])
     runs = []
     for axis in axes:
@@ -263,6 +267,8 @@ def blame(
     Unix seconds; ``recorded`` names the folder of a record for some of the jobs. The answer is no if there are causes.
     Raises :class:`HopbyteError` if the counters show none of the faults.
     """
+    if recorded is not None and not isinstance(recorded, Mapping):
+        raise HopbyteError(f"found recorded={recorded!r}, expected a folder by the name of each job")
     given = [f"{job}={fspath(record)}" for job, record in (recorded or {}).items()]
     return _report(_core.blame(machine, links, jobs, jobs_at, given))
 
@@ -300,6 +306,8 @@ def frame(table: Links | _core.Traffic | _core.Placement | _core.RouteCosts) -> 
         return pd.DataFrame({name: getattr(table, name) for name in names})
     if isinstance(table, _core.Placement):
         return pd.DataFrame({"rank": range(len(table)), "node": table.node_names, "slot": table.slot})
+    if not isinstance(table, _core.RouteCosts):
+        raise TypeError(f"found {table!r}, expected links, traffic, a placement or route costs")
     return pd.DataFrame(table.matrix, index=table.names, columns=table.names)
 
 

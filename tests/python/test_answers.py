@@ -109,6 +109,20 @@ def test_any_other_command() -> None:
     assert refused.value.id == "HB0201"
 
 
+def test_arguments_of_another_kind_are_refused(small: hopbyte.Machine) -> None:
+    example = ROOT / "scenarios/examples/xt4/ping-pong.toml"
+    for factors in ([None], [True], b"\x01"):
+        with pytest.raises(hopbyte.HopbyteError, match="found factors"):
+            hopbyte.sensitivity(example, ("link",), factors)  # type: ignore[arg-type]
+    with pytest.raises(hopbyte.HopbyteError, match="found recorded"):
+        hopbyte.blame(small, hopbyte.links(small), recorded=["a"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="found None"):
+        hopbyte.frame(None)  # type: ignore[arg-type]
+    with pytest.raises(hopbyte.HopbyteError, match="found cabel"):
+        machine = hopbyte.load_fabric("mesh:2x2:nodes=2")
+        hopbyte.analyse_probe(DATA / "probe/topobw.jsonl", machine, expected={"cabel": 9e9})
+
+
 def test_errors_have_identifiers(small: hopbyte.Machine) -> None:
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: hopbyte.load_fabric("gemini:1x2"), "HB0102"),

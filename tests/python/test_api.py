@@ -242,6 +242,17 @@ def test_placements_speak_to_launchers(mapping: hopbyte.Mapping, tmp_path: Path)
     )
 
 
+def test_arguments_without_use_are_refused(torus: hopbyte.Machine) -> None:
+    nodes = torus.nodes[:2]
+    for words in ({"tasks": 5}, {"ranks_per_node": 3}):
+        with pytest.raises(hopbyte.HopbyteError, match=f"found {next(iter(words))}="):
+            hopbyte.place(torus, nodes, **words)
+    small = hopbyte.load_fabric("torus:4x4")
+    for name, value in (("token", "missing"), ("tls_ca", "missing"), ("at", 5.0)):
+        with pytest.raises((hopbyte.HopbyteError, FileNotFoundError)):
+            hopbyte.links(small, Path(__file__).parents[2] / "data/links.jsonl", **{name: value})
+
+
 def test_placements_by_hand(torus: hopbyte.Machine, lammps: hopbyte.Traffic) -> None:
     nodes = torus.nodes[:16]
     in_order = hopbyte.place(torus, nodes, tasks=64, ranks_per_node=4, how="in-order")
@@ -262,6 +273,17 @@ def test_traffic_from_arrays() -> None:
     pairs = hopbyte.Traffic.of_pairs(*ends, np.array([0.5, 2.0, 0.5]))
     assert pairs.bytes.tolist() == [1.0, 2.0]
     assert not pairs.bytes.flags.owndata
+
+
+def test_traffic_from_lists_and_other_numbers() -> None:
+    rows = [[0, 1], [3, 0]]
+    expected = hopbyte.Traffic.of_matrix(np.array(rows, dtype=np.float64)).bytes.tolist()
+    for matrix in (rows, np.array(rows), np.array(rows, dtype=np.float32)):
+        assert hopbyte.Traffic.of_matrix(matrix).bytes.tolist() == expected
+    pairs = hopbyte.Traffic.of_pairs([0, 1], np.array([1, 0], dtype=np.uint8), [1, 3])
+    assert pairs.bytes.tolist() == expected
+    with pytest.raises(ValueError, match="no rank can be 0.5"):
+        hopbyte.Traffic.of_pairs([0.5], [1], [1.0])
 
 
 @pytest.mark.parametrize(

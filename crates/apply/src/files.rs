@@ -1,6 +1,7 @@
 //! Atomic writing of files.
 
 use crate::error::ApplyError;
+use hopbyte_fabric::{Class, InputError};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -15,6 +16,21 @@ use std::path::{Path, PathBuf};
 /// or a symbolic link without a target.
 pub fn write_atomic(path: &Path, contents: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), ApplyError> {
     write_atomic_by(path, &mut |file| file.write_all(contents.as_ref()))
+}
+
+/// Refuses a name that the command line could not give again for reading.
+///
+/// # Errors
+/// Bytes that are not UTF-8.
+pub fn readable_name(path: &Path) -> Result<(), InputError> {
+    match path.to_str() {
+        Some(_) => Ok(()),
+        None => {
+            let found = format!("{} with bytes that are not UTF-8", path.display());
+            let expected = "UTF-8: a machine under another name could not be read";
+            Err(InputError::new("--out", found, expected).of(Class::OptionValue))
+        }
+    }
 }
 
 /// [`write_atomic`] of contents that are written piece by piece.

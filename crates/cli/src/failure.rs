@@ -1,6 +1,7 @@
 //! Errors as messages for users and exit codes for scripts.
 
 use crate::command::Cli;
+use crate::output::named;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use hopbyte_fabric::{Class, InputError, printable, similar};
@@ -50,8 +51,9 @@ pub fn usage(error: &mut clap::Error, arguments: &[OsString], json: bool) -> u8 
         ErrorKind::ArgumentConflict => Class::Conflict,
         _ if error.use_stderr() && error.to_string().starts_with("error:") => Class::OptionValue,
         _ => {
-            let _ = error.print();
-            return if error.use_stderr() { BAD_INPUT } else { DONE };
+            let printed = named(error.print().and_then(|()| io::stdout().flush()));
+            let code = if error.use_stderr() { BAD_INPUT } else { DONE };
+            return printed.map_or_else(|e| report(&e.into(), json), |()| code);
         }
     };
     let plain = error.to_string();

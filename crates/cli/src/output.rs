@@ -120,6 +120,6 @@ impl Output {
 }
 
 /// The error of a write, with its place.
-fn named(written: io::Result<()>) -> io::Result<()> {
+pub fn named(written: io::Result<()>) -> io::Result<()> {
     written.map_err(|e| io::Error::new(e.kind(), format!("cannot write standard output: {e}")))
 }

@@ -12,6 +12,7 @@ mod live;
 mod metrics;
 mod oracle;
 mod ranges;
+mod refusals;
 mod reproduce;
 mod spread;
 mod sweep;

@@ -461,7 +461,8 @@ impl Fabric {
 
     /// Unique name of a link: `c0-0c0s0g0 X+` on a grid, `ibcore01[29]` for a cabled port,
     /// `c0-0c0s0g0 HH in` / `HH out` for a shared host link (named from the router's side),
-    /// `FROM->TO KIND` for several tiles without a direction.
+    /// `FROM->TO KIND` for several tiles without a direction. Links that would have the same name are numbered:
+    /// `FROM->TO KIND 1`, `FROM->TO KIND 2`.
     pub fn link_name(&self, id: LinkId) -> String {
         let link = self.link(id);
         match (link.from, link.to) {
@@ -470,11 +471,38 @@ impl Fabric {
             _ => {}
         }
         let from = self.end_name(link.from);
-        match (link.direction, self.ports(id)) {
+        let name = match (link.direction, self.ports(id)) {
             (Some(direction), _) => format!("{from} {direction}"),
             (None, [port]) => format!("{from}[{}]", port.from),
             (None, _) => format!("{from}->{} {}", self.end_name(link.to), self.kind(id).name),
+        };
+        match self.number_among_equals(id) {
+            Some(number) => format!("{name} {number}"),
+            None => name,
         }
+    }
+
+    /// Number of a link among those from the same router that cannot be told apart otherwise, from 1; `None` if there are
+    /// no others.
+    fn number_among_equals(&self, id: LinkId) -> Option<usize> {
+        let link = self.link(id);
+        let End::Router(from) = link.from else {
+            return None;
+        };
+        let port = |id| match self.ports(id) {
+            [port] => Some(port.from),
+            _ => None,
+        };
+        let (own, kind) = (port(id), &self.kind(id).name);
+        let equal = |&other: &LinkId| {
+            let l = self.link(other);
+            let alike = || l.to == link.to && self.kind(other).name == *kind;
+            l.direction == link.direction
+                && (l.direction.is_some() || (port(other) == own && (own.is_some() || alike())))
+        };
+        let mut equals = self.links_from(from).iter().copied().filter(equal);
+        let number = 1 + equals.position(|l| l == id)?;
+        (number > 1 || equals.next().is_some()).then_some(number)
     }
 
     /// Finds a link by its [`Fabric::link_name`].

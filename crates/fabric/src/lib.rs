@@ -75,7 +75,7 @@ pub use node_times::{NodeTimes, TimesOfNodes};
 pub use paths::{PathCounts, Paths};
 pub use placement::{Allocation, Placement, Slot};
 pub use reach::Reach;
-pub use routing::{Routing, Unroutable};
+pub use routing::{MeanHops, Routing, Unroutable};
 pub use similar::{misspelt, similar};
 pub use snapshot::{Increase, LeftOut, LinkCounts, Quantity, Side, Totals};
 pub use trace::Trace;

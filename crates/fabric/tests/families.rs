@@ -418,3 +418,36 @@ fn a_line_has_one_stencil() {
         assert!(said.contains(expected), "{said}");
     }
 }
+
+#[test]
+fn every_link_has_a_name_of_its_own() {
+    let specs = [
+        "aries:2x1x3:blue=10",
+        "aries:3x2x4:blue=24",
+        "dragonfly:3x2:global=7",
+        "slingshot:2x2:global=5",
+        "fattree:k=4,levels=3",
+        "fattree:k=4,levels=2,rails=2",
+        "fattree:down=2x3,up=1x4",
+        "hyperx:2x2x3:nodes=2",
+        "torus:2x2x1",
+        "mesh:2x1",
+        "gemini:2x1x2",
+        "fattree:down=8x4,up=1x8,hosts=dgx-h100",
+        "fattree:down=8x4,up=1x8,hosts=mi300x",
+    ];
+    let presets = hopbyte_fabric::presets::PRESETS.iter().map(|p| p.0);
+    for text in specs.into_iter().chain(presets) {
+        let fabric = spec::fabric(text).unwrap();
+        let mut names: Vec<String> = fabric.link_ids().map(|l| fabric.link_name(l)).collect();
+        names.sort_unstable();
+        let equal = names.windows(2).find(|w| w[0] == w[1]);
+        assert_eq!(equal, None, "{text}");
+    }
+    let parallel = spec::fabric("aries:2x1x3:blue=10").unwrap();
+    let second = parallel.find_link("c0-0c0s0a0->c2-0c0s0a0 blue 2").unwrap();
+    assert_ne!(
+        second,
+        parallel.find_link("c0-0c0s0a0->c2-0c0s0a0 blue 1").unwrap()
+    );
+}

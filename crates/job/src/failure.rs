@@ -14,6 +14,18 @@ pub const BAD_INPUT: u8 = 2;
 /// Exit code if the environment lacks a permission, a device, a program or disk space.
 pub const ENVIRONMENT: u8 = 3;
 
+/// Refuses `--json` where the answer has another form.
+///
+/// # Errors
+/// `json` is true.
+pub fn without_json(json: bool, form: &str) -> Result<(), InputError> {
+    let refused = || InputError::new("command line", "--json", format!("{form} without it"));
+    match json {
+        true => Err(refused().of(Class::Conflict)),
+        false => Ok(()),
+    }
+}
+
 /// A failure: as text `error[HB0201]: …`, as JSON `hopbyte.error/1`.
 #[derive(Debug, Serialize)]
 pub struct Failure {

@@ -117,7 +117,7 @@ fn locate(fabric: &Fabric, routing: &Routing, phases: &[Vec<Measured>]) -> Resul
         }
     }
     let paths = results::parse(&[("model".into(), lines)], fabric, routing)?;
-    let found = analyse(fabric, routing, &paths, TOLERANCE, &BTreeMap::new());
+    let found = analyse(fabric, routing, &paths, TOLERANCE, &BTreeMap::new())?;
     let unexplained = found.unexplained.iter();
     Ok(Located {
         components: (found.components.iter())

@@ -61,7 +61,11 @@ impl Bound {
     pub(crate) fn raise(&mut self, objective: &Objective<'_>, best: &Evaluation) {
         let raise = |bound: &mut f64, value: f64| *bound = bound.max(value);
         match objective {
-            Objective::WorstLink => raise(&mut self.worst_link_seconds, best.worst_link_seconds),
+            Objective::WorstLink => match &mut self.turns_seconds {
+                // The worst link of all phases at once may be lower elsewhere.
+                Some(turns) => raise(turns, best.exchange_seconds()),
+                None => raise(&mut self.worst_link_seconds, best.worst_link_seconds),
+            },
             Objective::WorstNetworkLink => {
                 let least = best.worst_network_link_seconds;
                 raise(&mut self.worst_network_link_seconds, least);

@@ -3,7 +3,7 @@
 //! Tasks are placed one after the other, the cheapest place first. Loads only grow, so the cost of a part of the tasks
 //! is a bound of all placements that it begins; for sums, and for the tie-breaker of times, the cheapest way to reach
 //! the placed partners is added for every other task. Of placements that differ by an exchange of equal places or equal
-//! tasks only the first is searched.
+//! tasks only the first is searched. Phases that follow one another have loads of their own, and their worst times add up.
 
 use crate::evaluate::{Evaluation, is_network, less, pair_costs};
 use crate::problem::{Objective, Problem};
@@ -50,7 +50,8 @@ struct Exact<'a> {
     room: Vec<u32>,
     /// By task × task.
     payload: Vec<f64>,
-    wire: Vec<f64>,
+    /// Bytes on the wire, of every phase if phases follow one another.
+    wire: Vec<Vec<f64>>,
     /// By place × place.
     routes: Vec<Vec<Step>>,
     hops: Vec<f64>,
@@ -60,6 +61,7 @@ struct Exact<'a> {
     /// By link of the routes.
     seconds: Vec<f64>,
     network: Vec<bool>,
+    /// Bytes by link, of every phase, and then the worst time of every phase.
     load: Vec<f64>,
     /// Tasks in the order of their placement; for each the earlier equal task, if any.
     order: Vec<usize>,
@@ -116,6 +118,10 @@ impl<'a> Exact<'a> {
             bytes
         };
         let payload = dense(problem.exchange);
+        let wire = match problem.in_turn() {
+            true => problem.turns.iter().map(|t| dense(t.messages())).collect(),
+            false => vec![dense(problem.loads.unwrap_or(problem.exchange))],
+        };
         let mut number: HashMap<LinkId, u32> = HashMap::new();
         let mut links = Vec::new();
         let mut routes = Vec::new();
@@ -154,7 +160,8 @@ impl<'a> Exact<'a> {
             tasks,
             places,
             room: problem.allocation.nodes().iter().map(|n| n.1).collect(),
-            wire: problem.loads.map_or_else(|| payload.clone(), dense),
+            load: vec![0.0; (links.len() + 1) * wire.len()],
+            wire,
             payload,
             routes,
             hops,
@@ -165,7 +172,6 @@ impl<'a> Exact<'a> {
                 .map(|&l| 1.0 / problem.live_capacity(l))
                 .collect(),
             network: links.iter().map(|&l| is_network(problem, l)).collect(),
-            load: vec![0.0; links.len()],
             order: Vec::new(),
             twin: Vec::new(),
             class: Vec::new(),
@@ -189,7 +195,10 @@ impl<'a> Exact<'a> {
     /// Task by task the one with most bytes to those before it, the heaviest first.
     fn by_weight(&self) -> Vec<usize> {
         let n = self.tasks;
-        let both = |a: usize, b: usize| self.wire[a * n + b] + self.wire[b * n + a];
+        let both = |a: usize, b: usize| -> f64 {
+            let each = self.wire.iter();
+            each.map(|wire| wire[a * n + b] + wire[b * n + a]).sum()
+        };
         let mut order: Vec<usize> = Vec::new();
         while order.len() < n {
             let key = |t: usize| -> (f64, f64) {
@@ -220,13 +229,13 @@ impl<'a> Exact<'a> {
                 })
         };
         let mut before = self.order[..at].iter().rev().copied();
-        before.find(|&a| same(&self.payload, a) && same(&self.wire, a))
+        before.find(|&a| same(&self.payload, a) && self.wire.iter().all(|w| same(w, a)))
     }
 
     /// For every place the first one that can be exchanged with it without any change of costs.
     fn classes(&self) -> Vec<usize> {
         let p = self.places;
-        let mut users: Vec<Vec<usize>> = vec![Vec::new(); self.load.len()];
+        let mut users: Vec<Vec<usize>> = vec![Vec::new(); self.seconds.len()];
         for a in 0..p {
             for b in 0..p {
                 for &(link, _) in &self.routes[a * p + b] {
@@ -297,7 +306,8 @@ impl<'a> Exact<'a> {
         mut sum: Partial,
         undo: &mut Vec<Step>,
     ) -> Partial {
-        let (n, p) = (self.tasks, self.places);
+        let (n, p, links) = (self.tasks, self.places, self.seconds.len());
+        let worst = self.wire.len() * links;
         for other in 0..n {
             let at = self.place_of[other];
             if at == usize::MAX || at == place || other == task {
@@ -307,31 +317,41 @@ impl<'a> Exact<'a> {
                 (task * n + other, place * p + at),
                 (other * n + task, at * p + place),
             ] {
-                let (payload, wire) = (self.payload[pair], self.wire[pair]);
-                if payload <= 0.0 && wire <= 0.0 {
+                let payload = self.payload[pair];
+                if payload <= 0.0 && self.wire.iter().all(|wire| wire[pair] <= 0.0) {
                     continue;
                 }
                 sum.off_node += if self.inside[way] { 0.0 } else { payload };
                 sum.hop_bytes += payload * self.hops[way];
                 sum.cost += payload * self.costs[way];
-                for &(link, share) in &self.routes[way] {
-                    let l = link as usize;
-                    undo.push((link, self.load[l]));
-                    self.load[l] += wire * share;
-                    let time = self.load[l] * self.seconds[l];
-                    if time > sum.worst {
-                        sum.worst = time;
+                for (turn, wire) in self.wire.iter().enumerate() {
+                    // One phase may have payload without bytes on the wire.
+                    if wire[pair] <= 0.0 && self.wire.len() > 1 {
+                        continue;
                     }
-                    let part = if self.network[l] {
-                        &mut sum.network
-                    } else {
-                        &mut sum.host
-                    };
-                    *part = part.max(time);
+                    let mut highest = self.load[worst + turn];
+                    for &(link, share) in &self.routes[way] {
+                        let (l, at) = (link as usize, turn * links + link as usize);
+                        undo.push((at as u32, self.load[at]));
+                        self.load[at] += wire[pair] * share;
+                        let time = self.load[at] * self.seconds[l];
+                        highest = highest.max(time);
+                        let part = if self.network[l] {
+                            &mut sum.network
+                        } else {
+                            &mut sum.host
+                        };
+                        *part = part.max(time);
+                    }
+                    if highest > self.load[worst + turn] {
+                        undo.push(((worst + turn) as u32, self.load[worst + turn]));
+                        self.load[worst + turn] = highest;
+                    }
+                    self.steps += self.routes[way].len() as u64;
                 }
-                self.steps += self.routes[way].len() as u64;
             }
         }
+        sum.worst = self.load[worst..].iter().sum();
         sum
     }
 

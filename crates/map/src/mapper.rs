@@ -12,7 +12,7 @@ use crate::paths::routers::{Between, Made, RouterDistances, RouterPaths, refuse_
 use crate::paths::summed::Summed;
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
-use crate::schedule::{Span, Stop};
+use crate::schedule::Stop;
 use crate::turns;
 use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::random::Random;
@@ -343,23 +343,15 @@ fn searched(
         Objective::WorstLink | Objective::WorstNetworkLink => flows,
         Objective::HopBytes | Objective::RouteCost(_) => &requests,
     };
-    let in_turn = matches!(problem.objective, Objective::WorstLink) && !problem.turns.is_empty();
-    // Tasks of kept hosts may not move one by one.
-    let descends = in_turn && !problem.keep_hosts;
+    let in_turn = problem.in_turn();
     let left = options.seconds - begin.elapsed().as_secs_f64();
     let options = &Options {
         seconds: left.max(LEAST_SHARE * options.seconds),
         ..*options
     };
-    let span = Span::begin(options.seconds);
-    let first = if descends {
-        turns::before(options)
-    } else {
-        *options
-    };
     let run = Run {
         problem,
-        options: &first,
+        options,
         threads,
         graph,
         candidates: &candidates,
@@ -368,7 +360,7 @@ fn searched(
         bound: bound.of(&problem.objective),
         progress,
     };
-    let mut found = match grid {
+    let found = match grid {
         _ if flagged.is_set() => Found::default(),
         _ if let Some(hosts) = &kept => keep::search(&run, hosts)?,
         None if hosts => hosts::search(&run)?,
@@ -389,18 +381,6 @@ fn searched(
             None => Found::default(),
         },
     };
-    if in_turn {
-        // The search proves optima of all phases at once.
-        (found.optimal, found.free) = (false, false);
-    }
-    if descends {
-        let stop = match options.trials {
-            Some(_) => flagged,
-            None => span.stop(flagged),
-        };
-        let run = Run { options, ..run };
-        turns::descend(&run, &mut found, stop)?;
-    }
     if found.free {
         let result = found.best.as_ref().map(|b| &b.1);
         let least = result.filter(|r| r.better_than(&candidates[best].2, &problem.objective));

@@ -55,6 +55,11 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// The bytes that load routes.
+    pub(crate) fn messages(&self) -> &Exchange {
+        self.loads.as_ref().unwrap_or(&self.exchange)
+    }
+
     /// The phases of a traffic if they follow one another and are several; `loads` gives the bytes on the wire.
     ///
     /// # Errors
@@ -132,6 +137,11 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// Whether the objective is the sum of the times of phases that follow one another.
+    pub(crate) fn in_turn(&self) -> bool {
+        matches!(self.objective, Objective::WorstLink) && !self.turns.is_empty()
+    }
+
     /// The problem of one phase alone.
     pub(crate) fn alone(&self, turn: &'a Turn) -> Self {
         Self {
@@ -187,6 +197,16 @@ impl<'a> Problem<'a> {
                     found: costs.len(),
                     nodes,
                 });
+            }
+            let infinite = costs.iter().enumerate().filter(|c| c.1.is_infinite());
+            let dead = infinite.filter_map(|(pair, _)| {
+                let [from, to] = [pair / nodes, pair % nodes].map(|p| self.node_at(p as u32));
+                let routed = self.routing.shares(self.fabric, from, to, &mut Vec::new());
+                routed.err()
+            });
+            let dead: Vec<_> = dead.collect();
+            if !dead.is_empty() {
+                return Err(MapError::unroutable(self.fabric, dead));
             }
             if let Some(bad) = costs.iter().position(|c| *c < 0.0 || c.is_infinite()) {
                 return Err(MapError::BadCost {

@@ -8,6 +8,10 @@
 //! a wave belong to a run from a promising start, and a few to one of the other ways ([`SIDE`]). A budget of time, whose
 //! results cannot be repeated exactly anyway, gives the sequence [`SEQUENCE`] of it at most, and the rest to a last run
 //! whose temperature follows the clock.
+//!
+//! Where phases follow one another, waves begin with descents ([`crate::turns`]), and a budget of time ends with one.
+
+mod in_turn;
 
 use crate::engine::{Engine, Outcome, Parts, Recipe};
 use crate::evaluate::{Evaluation, evaluate};
@@ -20,6 +24,7 @@ use crate::problem::{Baseline, MapError, Problem};
 use crate::schedule::{Effort, Length, Span, Stop};
 use crate::search::Weights;
 use crate::starts::Starts;
+use crate::turns::{DESCENT, Descents};
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::random::Random;
 use rayon::prelude::*;
@@ -234,7 +239,7 @@ impl Run<'_> {
             rounds.last()?;
         }
         rounds.tell(1.0);
-        Ok(rounds.found)
+        Ok(rounds.end())
     }
 }
 
@@ -258,6 +263,9 @@ struct Rounds<'r, P: Paths, D: Distances> {
     best_at: u64,
     /// Way and start of the run that found the best placement; `None` as long as no run did.
     origin: Option<Origin>,
+    /// Descents on phases in turn, and the best placement of these.
+    descents: Option<Descents<'r>>,
+    descended: Found,
 }
 
 impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
@@ -310,6 +318,8 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             spent: 0,
             best_at: 0,
             origin: None,
+            descents: Descents::of(problem),
+            descended: Found::default(),
         })
     }
 
@@ -327,6 +337,10 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
                 }
                 self.draw(main_trials, u64::from(wave), self.stop)?;
             }
+            self.descend(wave, main_trials.saturating_add(side_trials))?;
+            if wave > 0 && self.is_cut() {
+                return Ok(false);
+            }
             let first = wave as usize * self.left.len();
             let from_start = |number: usize| (Recipe::Whole, main(wave, number - MAIN - first));
             self.wave(
@@ -334,7 +348,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
                 Length::Trials(main_trials),
                 self.stop,
             )?;
-            if wave == 0 && self.settle()? {
+            if (wave == 0 && self.settle()?) || self.is_cut() {
                 return Ok(false);
             }
             self.wave((first, &side), Length::Trials(side_trials), self.stop)?;
@@ -395,9 +409,15 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
         let stop = self.span.until(until, self.flag);
         self.draw(planned as u64, LAST as u64, stop)?;
         let runs = if self.is_serial() { self.left.len() } else { 1 };
-        let seconds = self.run.options.seconds * (1.0 - self.span.passed()) / runs as f64;
+        let share = if self.descents.is_some() {
+            1.0 - DESCENT
+        } else {
+            1.0
+        };
+        let seconds = self.run.options.seconds * (1.0 - self.span.passed()) * share / runs as f64;
         let way = |number: usize| (Recipe::Whole, last(number - LAST));
-        self.wave((LAST, &way), Length::Seconds(seconds), self.flag)
+        self.wave((LAST, &way), Length::Seconds(seconds), self.flag)?;
+        self.descend_last()
     }
 
     /// Makes more initial placements, for runs of as many trials.
@@ -463,6 +483,10 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             let Some((end, origin)) = end else { continue };
             self.found.trials += end.trials;
             *left = end.left();
+            // Runs go by all phases at once: the best one of a run that was cut short is not seen by a longer search.
+            if self.descents.is_some() && *left == 0 {
+                continue;
+            }
             if self.run.keep(&mut self.found, &end.into_best())? {
                 self.best_at = self.spent;
                 self.origin = origin.or_else(|| self.origin.take());
@@ -500,7 +524,10 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             Some(_) => used,
             None => used.max(self.span.passed()),
         };
-        let best = self.run.cost(&self.found);
+        let best = match self.is_descended() {
+            true => self.run.cost(&self.descended),
+            false => self.run.cost(&self.found),
+        };
         told.done = told.done.max(done);
         told.best = told.best.min(best.score(&self.run.problem.objective).0);
         (self.run.progress)(Progress {

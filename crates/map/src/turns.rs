@@ -1,28 +1,28 @@
 //! Traffic whose phases follow one another: the objective is the sum over phases of their worst links' times.
 //!
-//! The search of [`crate::rounds`] works on the sum of all phases, whose worst link is never slower than that sum of
-//! times, and keeps the best placement by the latter. A descent on the times themselves follows.
+//! The runs of [`crate::rounds`] work on the sum of all phases, whose worst link is never slower than that sum of times,
+//! and keep the best placement by the latter. Each wave of runs begins with descents on the times themselves, from the
+//! best placement of the runs and from the best of all. Their lengths depend on the wave alone, so that they are part of
+//! a sequence that a budget of trials only cuts off.
 
 use crate::bound::Bound;
-use crate::evaluate::evaluate;
-use crate::mapper::Options;
 use crate::problem::{MapError, Problem};
-use crate::rounds::{Found, Run};
 use crate::schedule::Stop;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Exchange, Placement};
 
-/// Share of a search for the descent. Guessed.
-const DESCENT: f64 = 0.4;
+/// Share of a search for descents. Guessed.
+pub(crate) const DESCENT: f64 = 0.4;
 
-/// Trials without an improvement after which the descent ends: by task, and at least. Guessed.
+/// Trials without an improvement after which a descent ends: by task, and at least. Guessed.
 const STUCK: (u64, u64) = (200, 50_000);
 
 /// Share by which a step may raise the time at first. Guessed.
 const HOT: f64 = 0.02;
 
-/// Trials between two looks at the clock.
+/// Trials, and messages of the first placement, between two looks at the clock.
 const STRIDE: u64 = 64;
+const MESSAGES: usize = 1024;
 
 /// Number of places up to which routes are kept once they were computed.
 const FEW: usize = 512;
@@ -30,7 +30,7 @@ const FEW: usize = 512;
 /// Number of phases up to which each has a bound of its own.
 const FEW_TURNS: usize = 32;
 
-/// Random stream of the descent.
+/// First random stream of the descents.
 const STREAM: u64 = 1 << 33;
 
 /// Adds the sum of the phases' own bounds, given the bound of a problem.
@@ -47,43 +47,55 @@ pub(crate) fn raise(whole: &mut Bound, problem: &Problem<'_>, of: impl Fn(&Probl
     whole.turns_seconds = Some(whole.worst_link_seconds.max(sum));
 }
 
-/// The options of the search before the descent.
-pub(crate) fn before(options: &Options) -> Options {
-    Options {
-        seconds: options.seconds * (1.0 - DESCENT),
-        trials: options.trials.map(|n| n - (n as f64 * DESCENT) as u64),
-        ..*options
-    }
+/// Descents on one problem.
+pub(crate) struct Descents<'a> {
+    problem: &'a Problem<'a>,
+    /// The messages of every phase by receiver.
+    back: Vec<Exchange>,
 }
 
-/// Improves the best placement by the times of the phases; tasks move one by one.
-pub(crate) fn descend(run: &Run<'_>, found: &mut Found, stop: Stop) -> Result<(), MapError> {
-    let problem = run.problem;
-    let (start, cost) = match &found.best {
-        Some((placement, cost)) => (placement, cost),
-        None => (&run.candidates[run.best].1, &run.candidates[run.best].2),
-    };
-    let most = run
-        .options
-        .trials
-        .map_or(u64::MAX, |n| (n as f64 * DESCENT) as u64);
-    let mut descent = Descent::new(problem, start)?;
-    let (place_of, trials) = descent.run((most, run.options.seed), stop)?;
-    found.trials += trials;
-    let nodes = place_of.iter().map(|&p| problem.node_at(p));
-    let placement = Placement::on_nodes(problem.fabric, problem.allocation, nodes)?;
-    let reached = evaluate(problem, &placement)?;
-    if reached.better_than(cost, &problem.objective) {
-        found.best = Some((placement, reached));
+impl<'a> Descents<'a> {
+    /// `None` if phases do not follow one another.
+    pub(crate) fn of(problem: &'a Problem<'a>) -> Option<Self> {
+        let back = |out: &Exchange| {
+            let turned = out
+                .iter()
+                .map(|(from, m)| (m.to, from, m.bytes, m.messages));
+            Exchange::new(out.tasks(), turned).unwrap_or_default()
+        };
+        problem.in_turn().then(|| Self {
+            problem,
+            back: problem
+                .turns
+                .iter()
+                .map(|turn| back(turn.messages()))
+                .collect(),
+        })
     }
-    Ok(())
+
+    /// The best placement by place of one descent of `planned` trials, of which `most` are left, and their number. One
+    /// that is cut short is the beginning of the same with more.
+    pub(crate) fn run(
+        &self,
+        start: &Placement,
+        (planned, most): (u64, u64),
+        (seed, number): (u64, u64),
+        stop: Stop,
+    ) -> Result<(Vec<u32>, u64), MapError> {
+        let mut descent = Descent::new(self, start);
+        if !descent.load(stop)? {
+            return Ok((descent.place_of, 0));
+        }
+        let mut random = Random::stream(seed, STREAM + number);
+        descent.run((planned, most), &mut random, stop)
+    }
 }
 
 /// Loads of one phase.
 struct Part<'a> {
     out: &'a Exchange,
     /// The same messages by receiver.
-    back: Exchange,
+    back: &'a Exchange,
     bytes: Vec<f64>,
     worst: f64,
 }
@@ -138,7 +150,8 @@ struct Descent<'a> {
 }
 
 impl<'a> Descent<'a> {
-    fn new(problem: &'a Problem<'a>, start: &Placement) -> Result<Self, MapError> {
+    fn new(all: &'a Descents<'a>, start: &Placement) -> Self {
+        let problem = all.problem;
         let places = problem.allocation.nodes().len();
         let place = problem.places();
         let place_of: Vec<u32> = start
@@ -157,20 +170,14 @@ impl<'a> Descent<'a> {
             .fabric
             .link_ids()
             .map(|l| 1.0 / problem.live_capacity(l));
-        let parts = problem.turns.iter().map(|turn| {
-            let out = turn.loads.as_ref().unwrap_or(&turn.exchange);
-            let back = out
-                .iter()
-                .map(|(from, m)| (m.to, from, m.bytes, m.messages));
-            let back = Exchange::new(out.tasks(), back).unwrap_or_default();
-            Part {
-                out,
-                back,
-                bytes: vec![0.0; links],
-                worst: 0.0,
-            }
+        let both = problem.turns.iter().zip(&all.back);
+        let parts = both.map(|(turn, back)| Part {
+            out: turn.messages(),
+            back,
+            bytes: vec![0.0; links],
+            worst: 0.0,
         });
-        let mut descent = Self {
+        Self {
             routes: Routes {
                 problem,
                 kept: vec![None; if places <= FEW { places * places } else { 0 }],
@@ -182,15 +189,16 @@ impl<'a> Descent<'a> {
             on,
             free,
             changed: Vec::new(),
-        };
-        descent.load()?;
-        Ok(descent)
+        }
     }
 
-    /// Loads of the present placement.
-    fn load(&mut self) -> Result<(), MapError> {
+    /// Counts the loads of the present placement; false if it was stopped.
+    fn load(&mut self, stop: Stop) -> Result<bool, MapError> {
         for part in &mut self.parts {
-            for (from, message) in part.out.iter() {
+            for (number, (from, message)) in part.out.iter().enumerate() {
+                if number.is_multiple_of(MESSAGES) && stop.is_set() {
+                    return Ok(false);
+                }
                 let (a, b) = (
                     self.place_of[from as usize],
                     self.place_of[message.to as usize],
@@ -201,18 +209,23 @@ impl<'a> Descent<'a> {
             }
             part.worst = worst(&part.bytes, &self.per_byte);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn seconds(&self) -> f64 {
         self.parts.iter().map(|p| p.worst).sum()
     }
 
-    /// The best placement of at most so many trials, and their number.
-    fn run(&mut self, (most, seed): (u64, u64), stop: Stop) -> Result<(Vec<u32>, u64), MapError> {
-        let mut random = Random::stream(seed, STREAM);
+    /// The best placement, and the number of trials.
+    fn run(
+        &mut self,
+        (planned, most): (u64, u64),
+        random: &mut Random,
+        stop: Stop,
+    ) -> Result<(Vec<u32>, u64), MapError> {
         let tasks = self.place_of.len() as u64;
-        let patience = (STUCK.0 * tasks).max(STUCK.1);
+        let patience = (STUCK.0 * tasks).max(STUCK.1).min(planned);
+        let most = most.min(planned);
         let (mut best, mut least) = (self.place_of.clone(), self.seconds());
         let (mut now, mut since, mut trials) = (least, 0, 0);
         while trials < most && since < patience {
@@ -221,7 +234,7 @@ impl<'a> Descent<'a> {
             }
             trials += 1;
             since += 1;
-            let Some(step) = self.step(&mut random) else {
+            let Some(step) = self.step(random) else {
                 continue;
             };
             let cooled = (1.0 - since as f64 / patience as f64).powi(4);
@@ -300,7 +313,7 @@ impl<'a> Descent<'a> {
                 let here = place[task as usize];
                 // Messages between the two are those of the first.
                 let others = |to: u32| task == step.task || to != step.task;
-                for (messages, out) in [(part.out, true), (&part.back, false)] {
+                for (messages, out) in [(part.out, true), (part.back, false)] {
                     for m in messages.sends(task).iter().filter(|m| others(m.to)) {
                         let there = place[m.to as usize];
                         let (a, b) = if out { (here, there) } else { (there, here) };

@@ -305,6 +305,16 @@ fn hostile_traffic_and_machines_are_refused_or_handled() {
         matches!(error, MapError::Unroutable { count: 1, .. }),
         "{error}"
     );
+    let costs = [0.0, f32::INFINITY, f32::INFINITY, 0.0];
+    let costly = Problem {
+        objective: Objective::RouteCost(&costs),
+        ..problem
+    };
+    let error = map(&costly, &quick(1, 10), &|_| {}).unwrap_err();
+    assert!(
+        matches!(error, MapError::Unroutable { count: 2, .. }),
+        "{error}"
+    );
 
     // In order has one unroutable pair, round robin two: the first is reported, independent of thread timing.
     let alloc = allocation(&islands, &[(0, 2), (1, 2)]);

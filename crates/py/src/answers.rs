@@ -150,6 +150,7 @@ pub fn analyse_probe(
     let paths = results::read(&results_of, &machine.0).map_err(python)?;
     let (fabric, routing) = (machine.fabric(), machine.routing());
     let record = py.detach(|| analysis::analyse(fabric, routing, &paths, tolerance, &expected));
+    let record = record.map_err(python)?;
     answer(&record, probe_text(&record, false), record.slow_paths == 0)
 }
 

@@ -1,7 +1,7 @@
 //! Links and their counters, as columns.
 
 use crate::arrays::column;
-use crate::errors::python;
+use crate::errors::{HopbyteError, python};
 use crate::machine::Machine;
 use hopbyte_fabric::{Column, End, Fabric, LinkState};
 use hopbyte_job::document::Background;
@@ -115,13 +115,30 @@ fn stream(
     token: Option<PathBuf>,
     tls_ca: Option<PathBuf>,
 ) -> PyResult<Option<Source>> {
-    let [source] = counters else { return Ok(None) };
-    let access = Access::read(token.as_deref(), tls_ca.as_deref()).map_err(python)?;
+    let given = [
+        ("at", at.is_some()),
+        ("token", token.is_some()),
+        ("tls_ca", tls_ca.is_some()),
+    ];
     let range = Range {
         from_ns: None,
         to_ns: at.map(|s| (s.max(0.0) * 1e9) as u64),
     };
-    Ok(Source::named(source, access, range))
+    if let [source] = counters {
+        let access = Access::read(token.as_deref(), tls_ca.as_deref()).map_err(python)?;
+        if let Some(found) = Source::named(source, access, range) {
+            return Ok(Some(found));
+        }
+    }
+    match given.iter().find(|g| g.1) {
+        Some((name, _)) => {
+            let text = format!(
+                "found {name} with counters of a file, expected a running collector or its store"
+            );
+            Err(HopbyteError::new_err(text))
+        }
+        None => Ok(None),
+    }
 }
 
 impl Links {

@@ -4,7 +4,7 @@ use crate::errors::{self, python};
 use hopbyte_fabric::{Direction, Fabric, NodeId, Routing};
 use hopbyte_job::MachineSource;
 use hopbyte_view::draw::{DrawOptions, LinkLoads, Unit, fabric_svg};
-use numpy::PyReadonlyArray1;
+use numpy::{AllowTypeChange, PyArrayLike1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -155,13 +155,14 @@ impl Machine {
         Ok(self.fabric().coord(id).map(<[u32]>::to_vec))
     }
 
-    /// Numbers of the links from one node to another, by node names; empty for a node to itself.
+    /// Numbers of the links from one node to another, by node names; empty for a node to itself. Of several paths that
+    /// traffic takes it is one.
     fn route(&self, from_node: &str, to_node: &str) -> PyResult<Vec<u32>> {
         let from = self.fabric().find_node(from_node).map_err(python)?;
         let to = self.fabric().find_node(to_node).map_err(python)?;
         let mut links = Vec::new();
         self.routing()
-            .route(self.fabric(), from, to, &mut links)
+            .path(self.fabric(), from, to, &mut links)
             .map_err(|e| PyErr::new::<crate::errors::HopbyteError, _>(e.describe(self.fabric())))?;
         Ok(links.into_iter().map(|l| l.0).collect())
     }
@@ -183,7 +184,7 @@ impl Machine {
     #[pyo3(signature = (loads=None, *, name="load", unit="ratio", title="", worst=10))]
     fn svg(
         &self,
-        loads: Option<PyReadonlyArray1<'_, f64>>,
+        loads: Option<PyArrayLike1<'_, f64, AllowTypeChange>>,
         name: &str,
         unit: &str,
         title: &str,

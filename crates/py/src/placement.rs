@@ -88,6 +88,16 @@ pub fn place(
         "in-order" => Slots::in_order,
         "round-robin" => Slots::round_robin,
         "by-rank" => {
+            let dropped = [
+                tasks.map(|n| format!("tasks={n}")),
+                ranks_per_node.map(|n| format!("ranks_per_node={n}")),
+            ];
+            if let Some(found) = dropped.into_iter().flatten().next() {
+                let expected = "how=\"in-order\" or \"round-robin\" with it";
+                return Err(wrong(&format!(
+                    "found {found} with how=\"by-rank\", expected {expected}"
+                )));
+            }
             let Nodes::Names(names) = nodes else {
                 return Err(wrong(
                     "found a list of nodes, expected a node name for every rank",

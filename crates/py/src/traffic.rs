@@ -8,7 +8,7 @@ use hopbyte_job::Following;
 use hopbyte_job::question::WireOptions;
 use hopbyte_map::Turn;
 use hopbyte_observe::{ByHost, read_traffic_by_host};
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{AllowTypeChange, PyArray1, PyArrayLike1, PyArrayLike2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -109,17 +109,18 @@ impl Traffic {
     #[staticmethod]
     #[pyo3(signature = (from_rank, to_rank, bytes, tasks=None))]
     fn of_pairs(
-        from_rank: PyReadonlyArray1<'_, i64>,
-        to_rank: PyReadonlyArray1<'_, i64>,
-        bytes: PyReadonlyArray1<'_, f64>,
+        from_rank: PyArrayLike1<'_, f64, AllowTypeChange>,
+        to_rank: PyArrayLike1<'_, f64, AllowTypeChange>,
+        bytes: PyArrayLike1<'_, f64, AllowTypeChange>,
         #[pyo3(from_py_with = errors::tasks)] tasks: Option<usize>,
     ) -> PyResult<Self> {
         let (from, to, bytes) = (from_rank.as_array(), to_rank.as_array(), bytes.as_array());
         if from.len() != to.len() || from.len() != bytes.len() {
             return Err(PyValueError::new_err("the three arrays differ in length"));
         }
-        let rank = |r: i64| {
-            u32::try_from(r).map_err(|_| PyValueError::new_err(format!("no rank can be {r}")))
+        let rank = |r: f64| match r >= 0.0 && r < f64::from(u32::MAX) && r.fract() == 0.0 {
+            true => Ok(r as u32),
+            false => Err(PyValueError::new_err(format!("no rank can be {r}"))),
         };
         let mut entries = Vec::with_capacity(from.len());
         for ((&a, &b), &n) in from.iter().zip(to).zip(bytes) {
@@ -133,7 +134,7 @@ impl Traffic {
 
     /// Traffic of a square matrix of bytes, row = from, column = to.
     #[staticmethod]
-    fn of_matrix(matrix: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
+    fn of_matrix(matrix: PyArrayLike2<'_, f64, AllowTypeChange>) -> PyResult<Self> {
         let matrix = matrix.as_array();
         let (rows, columns) = matrix.dim();
         if rows != columns {

@@ -24,12 +24,12 @@ pub enum Spread {
 #[derive(Clone, Debug)]
 pub struct GroupPaths {
     spread: Spread,
-    group: Vec<u32>,
-    groups: Vec<u32>,
+    pub(super) group: Vec<u32>,
+    pub(super) groups: Vec<u32>,
     /// Distances within groups only.
-    local: MinimalPaths,
+    pub(super) local: MinimalPaths,
     /// Global links that are up, by source and destination group.
-    gateways: BTreeMap<(u32, u32), Vec<LinkId>>,
+    pub(super) gateways: BTreeMap<(u32, u32), Vec<LinkId>>,
 }
 
 impl GroupPaths {
@@ -256,33 +256,7 @@ impl GroupPaths {
         weight: f64,
         out: &mut Vec<(LinkId, f64)>,
     ) -> bool {
-        let (ga, gb) = (self.group[a.index()], self.group[b.index()]);
-        let through: Vec<u32> = self
-            .groups
-            .iter()
-            .copied()
-            .filter(|g| {
-                *g != ga
-                    && *g != gb
-                    && self.gateways.contains_key(&(ga, *g))
-                    && self.gateways.contains_key(&(*g, gb))
-            })
-            .collect();
-        // A packet enters the group over any link from the source group and leaves it over any link to the
-        // destination group, provided that the local legs exist.
-        let ways: Vec<Vec<Detour>> = through
-            .into_iter()
-            .map(|g| {
-                self.detours(
-                    fabric,
-                    a,
-                    b,
-                    &self.gateways[&(ga, g)],
-                    &self.gateways[&(g, gb)],
-                )
-            })
-            .filter(|ways| !ways.is_empty())
-            .collect();
+        let ways = self.ways(fabric, a, b);
         for group in &ways {
             let each = weight / (ways.len() * group.len()) as f64;
             for way in group {
@@ -293,6 +267,62 @@ impl GroupPaths {
             }
         }
         !ways.is_empty()
+    }
+
+    /// The paths through every usable other group. A packet enters the group over any link from the source group and
+    /// leaves it over any link to the destination group, provided that the local legs exist.
+    fn ways(&self, fabric: &Fabric, a: RouterId, b: RouterId) -> Vec<Vec<Detour>> {
+        let (ga, gb) = (self.group(a), self.group(b));
+        let through = |&g: &u32| {
+            let third = g != ga && g != gb;
+            let gates = (self.gateways.get(&(ga, g))).zip(self.gateways.get(&(g, gb)));
+            gates.filter(|_| third)
+        };
+        let gates = self.groups.iter().filter_map(through);
+        let ways = gates.map(|(into, onward)| self.detours(fabric, a, b, into, onward));
+        ways.filter(|ways| !ways.is_empty()).collect()
+    }
+
+    /// Appends a shortest of the paths through another group where no traffic goes directly; false without adding where
+    /// some does.
+    pub(super) fn detoured(
+        &self,
+        fabric: &Fabric,
+        a: RouterId,
+        b: RouterId,
+        out: &mut Vec<LinkId>,
+    ) -> bool {
+        let direct = match self.spread {
+            Spread::Minimal => true,
+            Spread::Valiant => false,
+            Spread::Adaptive(share) => share > 0.0,
+        };
+        if direct || self.group(a) == self.group(b) {
+            return false;
+        }
+        let ways = self.ways(fabric, a, b);
+        let hops = |way: &&Detour| {
+            let legs = [(a, way.exit), (way.middle, way.leave), (way.entry, b)];
+            let hops = legs.map(|(x, y)| self.local.distance(x, y).unwrap_or(u16::MAX));
+            hops.map(u32::from).iter().sum::<u32>()
+        };
+        let Some(way) = ways.iter().flatten().min_by_key(hops) else {
+            return false;
+        };
+        let mut leg = |mut at: RouterId, end: RouterId, gate: Option<LinkId>| {
+            while let Some(link) = self.local.next(fabric, at, end) {
+                out.push(link);
+                let Some((_, next)) = ends(fabric, link) else {
+                    break;
+                };
+                at = next;
+            }
+            out.extend(gate);
+        };
+        leg(a, way.exit, Some(way.first));
+        leg(way.middle, way.leave, Some(way.second));
+        leg(way.entry, b, None);
+        true
     }
 
     fn detours(
@@ -340,7 +370,7 @@ struct Detour {
 }
 
 /// Routers at the ends of a link between routers.
-fn ends(fabric: &Fabric, link: LinkId) -> Option<(RouterId, RouterId)> {
+pub(super) fn ends(fabric: &Fabric, link: LinkId) -> Option<(RouterId, RouterId)> {
     match (fabric.link(link).from, fabric.link(link).to) {
         (End::Router(a), End::Router(b)) => Some((a, b)),
         _ => None,

@@ -33,6 +33,9 @@ impl Routing {
     }
 }
 
+/// Appends a route of the network.
+type Between = fn(&Routing, &Fabric, NodeId, NodeId, &mut Vec<LinkId>) -> Result<(), Unroutable>;
+
 impl HostRouting {
     pub(super) fn is_single_path(&self) -> bool {
         self.rule != PortRule::Striped && self.network.is_single_path()
@@ -47,16 +50,16 @@ impl HostRouting {
         )
     }
 
-    /// The first of several routes.
-    pub(super) fn route(
+    /// The first of several routes, with `between` of the network.
+    pub(super) fn along(
         &self,
         fabric: &Fabric,
-        from: NodeId,
-        to: NodeId,
+        (from, to): (NodeId, NodeId),
         out: &mut Vec<LinkId>,
+        between: Between,
     ) -> Result<(), Unroutable> {
         let Some(inside) = fabric.inside() else {
-            return self.network.route(fabric, from, to, out);
+            return between(&self.network, fabric, from, to, out);
         };
         let mut first = None;
         inside.legs(from, to, |leg| first = first.or(Some(leg)));
@@ -65,7 +68,7 @@ impl HostRouting {
         };
         add(fabric, (from, to), leg.out, |l| out.push(l))?;
         if let Some((a, b)) = leg.ports {
-            self.network.route(fabric, a, b, out)?;
+            between(&self.network, fabric, a, b, out)?;
         }
         add(fabric, (from, to), leg.into, |l| out.push(l))
     }

@@ -9,6 +9,7 @@ mod dimension_order;
 mod groups;
 mod hosts;
 mod legs;
+mod mean_hops;
 mod minimal;
 mod rings;
 mod tables;
@@ -21,6 +22,7 @@ pub use dimension_order::DimensionOrder;
 pub use groups::{GroupPaths, Spread};
 pub use hosts::HostRouting;
 pub use legs::{Leg, Legs};
+pub use mean_hops::MeanHops;
 pub use minimal::MinimalPaths;
 pub use tables::{ForwardingTables, position};
 pub use tree::TreeRouting;
@@ -202,6 +204,34 @@ impl Routing {
         result
     }
 
+    /// Appends one path that traffic takes: [`Routing::route`], or a shortest one through another group where no traffic
+    /// goes directly.
+    ///
+    /// # Errors
+    /// No route; `out` is unchanged.
+    pub fn path(
+        &self,
+        fabric: &Fabric,
+        from: NodeId,
+        to: NodeId,
+        out: &mut Vec<LinkId>,
+    ) -> Result<(), Unroutable> {
+        match self {
+            Self::Hosts(hosts) => hosts.along(fabric, (from, to), out, Self::path),
+            Self::Groups(groups) if from != to => {
+                let (source, target) = unroutable::hosts_up(fabric, from, to)?;
+                let mut links = vec![source.inject];
+                if !groups.detoured(fabric, source.router, target.router, &mut links) {
+                    return self.route(fabric, from, to, out);
+                }
+                links.push(target.eject);
+                out.append(&mut links);
+                Ok(())
+            }
+            _ => self.route(fabric, from, to, out),
+        }
+    }
+
     fn walk(
         &self,
         fabric: &Fabric,
@@ -213,7 +243,7 @@ impl Routing {
             return Ok(());
         }
         if let Self::Hosts(hosts) = self {
-            return hosts.route(fabric, from, to, out);
+            return hosts.along(fabric, (from, to), out, Self::route);
         }
         let (source, target) = (fabric.node(from), fabric.node(to));
         let dead = |at, reason| Unroutable {

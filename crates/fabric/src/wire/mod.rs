@@ -149,14 +149,14 @@ pub static NETWORKS: [Network; 4] = [
     },
     Network {
         name: "infiniband",
-        assumed: "24 B of headers for each packet of up to 4,096 B, a 28 B acknowledgement for each message; \
-                  MPI's own headers are not counted",
+        assumed: "24 B of headers for each packet of up to 4,096 B, data padded to 4 B, a 28 B acknowledgement for \
+                  each message; MPI's own headers are not counted",
         protocol: Protocol::Packets(Packets::INFINIBAND),
     },
     Network {
         name: "roce",
-        assumed: "62 B of headers for each packet of up to 4,096 B, a 66 B acknowledgement for each message; \
-                  MPI's own headers are not counted",
+        assumed: "62 B of headers for each packet of up to 4,096 B, data padded to 4 B, a 66 B acknowledgement for \
+                  each message; MPI's own headers are not counted",
         protocol: Protocol::Packets(Packets::ROCE),
     },
     Network {

@@ -4,7 +4,7 @@ use super::component::Component;
 use super::explain::{Class, Finding, Limit, Path, Suspect, explain};
 use super::separate::{Separation, separating};
 use hopbyte_fabric::units::significant;
-use hopbyte_fabric::{Fabric, Routing};
+use hopbyte_fabric::{Class as ErrorClass, Fabric, InputError, Routing};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -170,13 +170,23 @@ fn named(fabric: &Fabric, component: Component) -> String {
 }
 
 /// The analysis of measured paths: the answer of `hopbyte probe analyse`.
+///
+/// # Errors
+/// An expected rate of a kind that no path has.
 pub fn analyse(
     fabric: &Fabric,
     routing: &Routing,
     paths: &[Path],
     tolerance: f64,
     expected: &BTreeMap<String, f64>,
-) -> Analysis {
+) -> Result<Analysis, InputError> {
+    let kinds: BTreeSet<&str> = paths.iter().map(|p| p.class.0.as_str()).collect();
+    if let Some((kind, rate)) = (expected.iter()).find(|e| !kinds.contains(e.0.as_str())) {
+        let known = kinds.into_iter().collect::<Vec<_>>().join(", ");
+        let found = format!("{kind}={rate}");
+        let error = InputError::new("expected", found, format!("a kind of the paths: {known}"));
+        return Err(error.of(ErrorClass::OptionValue));
+    }
     let found = explain(fabric, paths, tolerance, expected);
     let seen: BTreeSet<_> = paths.iter().flat_map(|p| p.route.iter().copied()).collect();
     let hops = fabric.link_ids().filter(|&l| fabric.is_hop(l));
@@ -191,7 +201,7 @@ pub fn analyse(
         );
         ComponentRow::of(fabric, f, separation.as_ref())
     };
-    Analysis {
+    Ok(Analysis {
         schema: "hopbyte.probe.analyse/1",
         paths: paths.len(),
         slow_paths: found.slow.len(),
@@ -219,7 +229,7 @@ pub fn analyse(
                 never: d.never,
             })
             .collect(),
-    }
+    })
 }
 
 impl ClassRow {

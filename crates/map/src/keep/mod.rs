@@ -429,7 +429,10 @@ pub(crate) fn over<P: Paths>(
         }
         left = left.saturating_sub(most);
         let before = tried.found.best.as_ref().map(|b| b.1.clone());
-        tried.all(orders)?;
+        // Runs go by all phases at once: the best one of a run that was cut short is not seen by a longer search.
+        if !(problem.in_turn() && left == 0) {
+            tried.all(orders)?;
+        }
         if tried.found.best.as_ref().map(|b| &b.1) != before.as_ref() {
             best_at = spent;
         }

@@ -6,7 +6,7 @@ use crate::args::{launchers, read_machine};
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_apply::{Job, Launch, Launcher, Prepared, Refusal, write_atomic};
-use hopbyte_job::{Document, shell_word};
+use hopbyte_job::{Document, failure::without_json, shell_word};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -46,6 +46,7 @@ struct Use {
 
 /// Prints or writes one launcher's file, or prints the launch commands of all.
 pub fn run(args: &ApplyArgs, out: &mut Output) -> Result<Answer> {
+    without_json(out.json && args.emit.is_some(), "a launcher's file")?;
     let mut saved = Document::read(&args.mapping)?;
     if let Some(fabric) = &args.fabric {
         saved.machine.fabric.clone_from(fabric);

@@ -3,7 +3,7 @@
 use crate::args::FabricArgs;
 use crate::output::{Answer, Output};
 use anyhow::Result;
-use hopbyte_apply::{FabricFormat, write_atomic, write_fabric};
+use hopbyte_apply::{FabricFormat, readable_name, write_atomic, write_fabric};
 use hopbyte_fabric::routing::ForwardingTables;
 use hopbyte_fabric::{Fabric, InputError, Routing};
 use serde::Serialize;
@@ -54,6 +54,7 @@ pub fn run(args: &ConvertArgs, out: &mut Output) -> Result<Answer> {
             .hint("or say it: --to json")
             .into());
     };
+    args.out.as_deref().map_or(Ok(()), readable_name)?;
     let mut machine = args.fabric.read(out)?;
     if args.tables {
         machine.routing = Routing::Tables(tables(&machine.fabric, &machine.routing)?);

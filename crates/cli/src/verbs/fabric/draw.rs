@@ -4,7 +4,7 @@ use crate::args::{CounterArgs, FabricArgs};
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_fabric::InputError;
-use hopbyte_job::{inputs, write_picture};
+use hopbyte_job::{failure::without_json, inputs, write_picture};
 use hopbyte_observe::parse_node_list;
 use hopbyte_view::draw::{DrawOptions, Signs, fabric_svg};
 use hopbyte_view::report::readings;
@@ -45,6 +45,7 @@ pub struct DrawArgs {
 
 /// Draws.
 pub fn run(args: &DrawArgs, out: &mut Output) -> Result<Answer> {
+    without_json(out.json, "a picture")?;
     let machine = args.fabric.read(out)?;
     let fabric = &machine.fabric;
     let mut options = DrawOptions {

@@ -3,7 +3,7 @@
 use crate::args::FabricArgs;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
-use hopbyte_fabric::{Fabric, Reach, Unroutable};
+use hopbyte_fabric::{Fabric, MeanHops, Reach, Unroutable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ struct Pairs {
     schema: &'static str,
     pairs: u64,
     routable: u64,
-    hops: BTreeMap<usize, u64>,
+    hops: BTreeMap<MeanHops, u64>,
     unroutable_pairs: u64,
     unroutable: Vec<Missing>,
 }
@@ -62,7 +62,7 @@ pub fn run(args: &PairsArgs, out: &mut Output) -> Result<Answer> {
             .iter()
             .map(|u| Missing::of(&machine.fabric, u))
             .collect(),
-        hops: reach.hops,
+        hops: reach.by_mean_hops(&machine.fabric, &machine.routing),
     };
     if out.json {
         out.object(&pairs)?;
@@ -75,7 +75,8 @@ pub fn run(args: &PairsArgs, out: &mut Output) -> Result<Answer> {
         count(pairs.routable as usize),
         machine.routing.describe()
     ))?;
-    let mut table = Table::new(&["hops", "pairs", "% of pairs"]);
+    let hops = ["mean hops", "hops"][usize::from(machine.routing.is_single_path())];
+    let mut table = Table::new(&[hops, "pairs", "% of pairs"]);
     for (hops, n) in &pairs.hops {
         let share = 100.0 * *n as f64 / pairs.pairs.max(1) as f64;
         table.row([hops.to_string(), count(*n as usize), format!("{share:.2}")]);

@@ -36,6 +36,8 @@ struct Pair {
     single_path: bool,
     request: Option<Vec<Step>>,
     response: Option<Vec<Step>>,
+    request_mean_hops: Option<f64>,
+    response_mean_hops: Option<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unroutable: Vec<String>,
 }
@@ -95,6 +97,8 @@ pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
         single_path: routing.is_single_path(),
         request,
         response,
+        request_mean_hops: routing.mean_hops(fabric, from, to).ok(),
+        response_mean_hops: routing.mean_hops(fabric, to, from).ok(),
         unroutable,
     };
     if out.json {
@@ -113,7 +117,7 @@ fn steps(
     unroutable: &mut Vec<String>,
 ) -> Option<Vec<Step>> {
     let mut links = Vec::new();
-    match routing.route(fabric, from, to, &mut links) {
+    match routing.path(fabric, from, to, &mut links) {
         Ok(()) => Some(links.into_iter().map(|l| Step::of(fabric, l)).collect()),
         Err(error) => {
             unroutable.push(error.describe(fabric));
@@ -125,33 +129,35 @@ fn steps(
 fn write(pair: &Pair, out: &mut Output) -> Result<()> {
     out.line(format!("# {} to {}: {}", pair.from, pair.to, pair.routing))?;
     if !pair.single_path {
-        out.talk("one of several shortest paths is shown; traffic is split over all of them");
+        out.talk("one of several paths is shown; traffic is split over all of them");
     }
-    for (name, route) in [("request", &pair.request), ("response", &pair.response)] {
+    let ways = [
+        ("request", &pair.request, pair.request_mean_hops),
+        ("response", &pair.response, pair.response_mean_hops),
+    ];
+    for (name, route, mean) in ways {
         let Some(route) = route else { continue };
         let hops = route.iter().filter(|s| s.hop).count();
-        let narrowest = route
-            .iter()
-            .map(|s| s.capacity_bytes_per_s)
-            .fold(f64::INFINITY, f64::min);
+        let rates = route.iter().map(|s| s.capacity_bytes_per_s / 1e9);
+        let rate = rates.fold(f64::INFINITY, f64::min);
         out.line("")?;
         if route.is_empty() {
             out.line(format!("{name}: stays on the node"))?;
             continue;
         }
-        out.line(format!(
-            "{name}: {hops} hops, at most {:.2} GB/s",
-            narrowest / 1e9
-        ))?;
+        let mean = mean.filter(|m| (m - hops as f64).abs() > 1e-9);
+        let mean = mean.map_or(String::new(), |m| {
+            format!(" ({m:.2} on average over all paths)")
+        });
+        out.line(format!("{name}: {hops} hops{mean}, at most {rate:.2} GB/s"))?;
         let mut table = Table::new(&["hop", "<link", "<to", "<kind", "GB/s"]);
         let mut hop = 0;
         for step in route {
             hop += usize::from(step.hop);
             table.row([
-                if step.hop {
-                    hop.to_string()
-                } else {
-                    "-".into()
+                match step.hop {
+                    true => hop.to_string(),
+                    false => "-".into(),
                 },
                 step.link.clone(),
                 step.to.clone(),

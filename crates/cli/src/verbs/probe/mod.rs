@@ -208,7 +208,7 @@ fn analyse(
     }
     let paths = results::read(files, machine)?;
     let (fabric, routing) = (&machine.fabric, &machine.routing);
-    let record = analysed(fabric, routing, &paths, measure.tolerance, &expected);
+    let record = analysed(fabric, routing, &paths, measure.tolerance, &expected)?;
     let slow = record.slow_paths > 0;
     out.answer(&record, probe_text)?;
     Ok(Answer::of(!slow))

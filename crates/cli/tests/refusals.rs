@@ -1,0 +1,68 @@
+//! What is not understood or cannot be given is refused, not dropped.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+/// Exit code and standard error of a command in the folder of the book's examples.
+fn ask(words: &[&str], to: Stdio) -> (Option<i32>, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_hopbyte"))
+        .args(words)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .stdout(to)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    (done.status.code(), said)
+}
+
+#[test]
+fn expected_rates_of_unknown_kinds_are_refused() {
+    let words = "probe analyse data/probe/topobw.jsonl --fabric mesh:2x2:nodes=2 --expected";
+    let mut words: Vec<&str> = words.split(' ').collect();
+    words.push("cabel=9e9");
+    let (code, said) = ask(&words, Stdio::null());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("found cabel=9000000000") && said.contains("cable"),
+        "{said}"
+    );
+}
+
+#[test]
+fn answers_that_are_files_have_no_json() {
+    for words in [
+        "--json fabric draw torus:4x4 --out /nonexistent/x.svg",
+        "--json apply data/mapping.json --emit csv",
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let (code, said) = ask(&words, Stdio::null());
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("found --json"), "{said}");
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let (code, said) = ask(&["--help"], full.into());
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("cannot write standard output"), "{said}");
+}
+
+#[test]
+fn a_machine_is_not_written_under_a_name_that_cannot_be_given() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(OsStr::from_bytes(b"f\xe9.json"));
+    let done = Command::new(env!("CARGO_BIN_EXE_hopbyte"))
+        .args(["fabric", "convert", "torus:4x4", "-o"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(2));
+    assert!(!file.exists());
+}

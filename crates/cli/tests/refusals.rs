@@ -34,7 +34,7 @@ fn expected_rates_of_unknown_kinds_are_refused() {
 #[test]
 fn answers_that_are_files_have_no_json() {
     for words in [
-        "--json fabric draw torus:4x4 --out /nonexistent/x.svg",
+        "--json fabric draw torus:4x4",
         "--json apply data/mapping.json --emit csv",
     ] {
         let words: Vec<&str> = words.split(' ').collect();

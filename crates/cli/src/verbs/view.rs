@@ -12,7 +12,7 @@ use hopbyte_view::draw::Signs;
 use hopbyte_view::report::{ReportInput, html, readings};
 use serde::Serialize;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Machine, counters and output.
@@ -76,6 +76,23 @@ struct Written<'a> {
     quantities: Vec<&'a str>,
 }
 
+/// Says that a page or picture was written.
+pub fn written(page: &Path, bytes: usize, quantities: Vec<&str>, out: &mut Output) -> Result<()> {
+    let page = &page.display().to_string();
+    if out.json {
+        let schema = "hopbyte.view/1";
+        out.object(&Written {
+            schema,
+            page,
+            bytes,
+            quantities,
+        })?;
+    } else {
+        out.talk(format!("wrote {page}"));
+    }
+    Ok(())
+}
+
 /// Writes the page.
 pub fn run(args: &ViewArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
@@ -108,17 +125,8 @@ pub fn run(args: &ViewArgs, out: &mut Output) -> Result<Answer> {
         return Ok(Answer::Yes);
     }
     write_atomic(&args.out, &page)?;
-    let name = args.out.display().to_string();
-    if out.json {
-        out.object(&Written {
-            schema: "hopbyte.view/1",
-            page: &name,
-            bytes: page.len(),
-            quantities: input.readings.iter().map(|r| r.name.as_str()).collect(),
-        })?;
-    } else {
-        out.talk(format!("wrote {name}"));
-    }
+    let quantities = input.readings.iter().map(|r| r.name.as_str()).collect();
+    written(&args.out, page.len(), quantities, out)?;
     Ok(Answer::Yes)
 }
 

@@ -111,7 +111,10 @@ fn bytes_are_conserved() {
             (Collective::Scan, A::RecursiveDoubling) => false,
             (Collective::Broadcast, A::ScatterAllgather | A::ScatterDoubling)
             | (Collective::Allgather, A::GatherThenBroadcast)
-            | (Collective::ReduceScatter, A::RecursiveDoubling | A::ReduceThenScatter)
+            | (
+                Collective::ReduceScatter,
+                A::RecursiveDoubling | A::ReduceThenScatter | A::UpThenScatter,
+            )
             | (Collective::Gather | Collective::Scatter, A::Binomial)
             | (Collective::Alltoall, A::Bruck | A::Hierarchical(_))
             | (Collective::Allreduce, A::RecursiveDoubling)

@@ -167,6 +167,7 @@ mod tests {
         for &(name, value) in settings {
             all.set(name, vec![value.to_owned()], "t".into());
         }
+        let words = format!("hopbyte {words}");
         let words: Vec<OsString> = words.split(' ').map(Into::into).collect();
         let name = words[1].to_string_lossy().into_owned();
         let verb = Verb {

@@ -2,6 +2,7 @@
 
 use crate::args::{CounterArgs, FabricArgs};
 use crate::output::{Answer, Output};
+use crate::verbs::view::written;
 use anyhow::Result;
 use hopbyte_fabric::InputError;
 use hopbyte_job::{failure::without_json, inputs, write_picture};
@@ -45,7 +46,7 @@ pub struct DrawArgs {
 
 /// Draws.
 pub fn run(args: &DrawArgs, out: &mut Output) -> Result<Answer> {
-    without_json(out.json, "a picture")?;
+    without_json(out.json && args.out.is_none(), "a picture")?;
     let machine = args.fabric.read(out)?;
     let fabric = &machine.fabric;
     let mut options = DrawOptions {
@@ -81,7 +82,9 @@ pub fn run(args: &DrawArgs, out: &mut Output) -> Result<Answer> {
         None => out.text(&svg)?,
         Some(path) => {
             write_picture(path, &svg)?;
-            out.talk(format!("wrote {}", path.display()));
+            let quantities = loads.iter().map(|l| l.name.as_str()).collect();
+            let bytes = std::fs::metadata(path)?.len() as usize;
+            written(path, bytes, quantities, out)?;
         }
     }
     Ok(Answer::Yes)

@@ -5,6 +5,7 @@ use crate::direction::Direction;
 use crate::error::FabricError;
 use crate::fabric::{End, Fabric, Family, Kind, Link, NONE, Node, PortPair, Router, Shape};
 use crate::ids::{KindId, LinkId, NodeId, RouterId};
+use crate::numbers::Numbers;
 use crate::units::{BytesPerSecond, Seconds};
 use std::collections::HashMap;
 
@@ -276,6 +277,7 @@ impl FabricBuilder {
             router_index,
             node_index,
             inside: None,
+            numbers: Numbers::default(),
         };
         fabric.reverse = reverse_links(&fabric);
         Ok(fabric)

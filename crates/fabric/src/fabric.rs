@@ -5,6 +5,7 @@ use crate::error::{FabricError, names_instead};
 use crate::hash::Fnv;
 use crate::hosts::Inside;
 use crate::ids::{KindId, LinkId, NodeId, RouterId};
+use crate::numbers::Numbers;
 use crate::units::{BytesPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -204,6 +205,7 @@ pub struct Fabric {
     pub(crate) node_index: HashMap<String, NodeId>,
     /// Hosts with their inner links; their parts have the highest ids.
     pub(crate) inside: Option<Arc<Inside>>,
+    pub(crate) numbers: Numbers,
 }
 
 /// Represents "none" in the packed index arrays.
@@ -476,33 +478,10 @@ impl Fabric {
             (None, [port]) => format!("{from}[{}]", port.from),
             (None, _) => format!("{from}->{} {}", self.end_name(link.to), self.kind(id).name),
         };
-        match self.number_among_equals(id) {
+        match self.numbers.of(self, id) {
             Some(number) => format!("{name} {number}"),
             None => name,
         }
-    }
-
-    /// Number of a link among those from the same router that cannot be told apart otherwise, from 1; `None` if there are
-    /// no others.
-    fn number_among_equals(&self, id: LinkId) -> Option<usize> {
-        let link = self.link(id);
-        let End::Router(from) = link.from else {
-            return None;
-        };
-        let port = |id| match self.ports(id) {
-            [port] => Some(port.from),
-            _ => None,
-        };
-        let (own, kind) = (port(id), &self.kind(id).name);
-        let equal = |&other: &LinkId| {
-            let l = self.link(other);
-            let alike = || l.to == link.to && self.kind(other).name == *kind;
-            l.direction == link.direction
-                && (l.direction.is_some() || (port(other) == own && (own.is_some() || alike())))
-        };
-        let mut equals = self.links_from(from).iter().copied().filter(equal);
-        let number = 1 + equals.position(|l| l == id)?;
-        (number > 1 || equals.next().is_some()).then_some(number)
     }
 
     /// Finds a link by its [`Fabric::link_name`].

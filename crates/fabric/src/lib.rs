@@ -46,6 +46,7 @@ pub mod hyperx;
 mod ids;
 mod link_state;
 mod node_times;
+mod numbers;
 mod paths;
 mod placement;
 pub mod plan;

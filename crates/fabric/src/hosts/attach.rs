@@ -8,6 +8,7 @@ use crate::builder::reverse_links;
 use crate::error::FabricError;
 use crate::fabric::{End, Fabric, Kind, Link, Node, Router};
 use crate::ids::{KindId, LinkId, NodeId, RouterId};
+use crate::numbers::Numbers;
 use crate::units::{BytesPerSecond, Seconds};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -80,6 +81,7 @@ impl Fabric {
         inside.seats = seats(&self, &inside);
         self.inside = Some(Arc::new(inside));
         self.reverse = reverse_links(&self);
+        self.numbers = Numbers::default();
         Ok(self)
     }
 

@@ -16,6 +16,7 @@ pub use legs::{InnerLinks, Leg};
 
 use crate::fabric::Fabric;
 use crate::ids::{LinkId, NodeId};
+use crate::numbers::Numbers;
 use inside::NO;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -302,6 +303,7 @@ impl Fabric {
             router_index,
             node_index,
             inside: None,
+            numbers: Numbers::default(),
         })
     }
 }

@@ -123,15 +123,18 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 /// Shortens untrusted text to at most [`EXCERPT`] printable characters.
 fn excerpt(text: &str) -> String {
     let mut out = String::new();
-    for (count, c) in text.chars().enumerate() {
-        if count == EXCERPT {
+    let mut length = 0;
+    for c in text.chars() {
+        let escaped = c.is_control() || c == '\u{fffd}';
+        let more = if escaped { c.escape_default().len() } else { 1 };
+        if length + more > EXCERPT {
             out.push('…');
             break;
         }
-        if c.is_control() || c == '\u{fffd}' {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
+        length += more;
+        match escaped {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
         }
     }
     if out.is_empty() {
@@ -238,6 +241,9 @@ mod tests {
         let text = e.to_string();
         assert!(text.starts_with("f:3: found a\\u{1}bxxx"), "{text}");
         assert!(text.len() < 160, "{text}");
+        // Escaped characters count as they are shown.
+        let e = InputError::new("f", "\u{fffd}".repeat(200), "a word");
+        assert!(e.to_string().len() < 160, "{e}");
         assert_eq!(
             InputError::new("f", "", "a word")
                 .hint("write one")

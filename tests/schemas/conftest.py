@@ -18,7 +18,7 @@ Documents = dict[str, list[tuple[str, dict[str, Any]]]]
 # Not run again: without JSON, with a server, or with another process.
 SKIPPED = re.compile(r"^(collect|agent|replay|record|oracle serve|generate|lab)\b|--serve\b|--check -- ")
 # Of what no page shows.
-MORE = ["config", "run --dry-run -- true", "fabric specs", "fabric nodes torus:2x2",
+MORE = ["config", "run --dry-run -- true", "fabric specs", "fabric nodes torus:2x2", "probe plan torus:2x2",
         "map stencil:2x2:5 --fabric torus:2x2 --nodes all --trials 100 --emit json",
         "model reproduce D1 --figures figures", "view data/links.jsonl --fabric torus:4x4 --out page.html",
         "fabric check torus:2x2 --each-link", "watch store --fabric torus:2x2:host=100 --speed 0",

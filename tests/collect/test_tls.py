@@ -53,7 +53,8 @@ def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certif
 
 def test_the_own_certificate_may_be_marked_as_an_authority_s(site: Site, certificate: list[str]) -> None:
     """As plain `openssl req -x509` makes it; it is trusted for itself and its name only."""
-    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    new += ["-nodes", "-days", "2"]
     for name, address in (("own", "127.0.0.1"), ("else", "127.0.0.9")):
         words = ["-subj", "/CN=c", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
         alternative = ["-addext", f"subjectAltName=IP:{address}"]
@@ -67,7 +68,8 @@ def test_the_own_certificate_may_be_marked_as_an_authority_s(site: Site, certifi
 
 
 def test_a_certificate_for_another_name_is_refused(site: Site, certificate: list[str]) -> None:
-    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    new += ["-nodes", "-days", "2"]
     words = ["-subj", "/CN=c", "-keyout", "else.key", "-out", "else.pem", "-addext", "subjectAltName=IP:127.0.0.9"]
     subprocess.run([*new, *words], cwd=site.folder, check=True, capture_output=True)
     site.collect("--tls-cert", "else.pem", "--tls-key", "else.key", "--token", "token")

@@ -377,7 +377,7 @@ def test_files_in_each_others_place(user: User, words: list[str], said: str) -> 
     (["fabric", "show", "topology.conf"], 2, "hint: each [ needs its ]"),
     (["predict", str(DATA / "run-ring"), *ON], 2, "(hopbyte's recorder (.hbr)): `hopbyte record --trace` records"),
     (["oracle", "query", "n77", "n0-1", *ON], 2, "no node 'n77' in torus:4x4\nhint: "),
-    (["oracle", "query", "somewhere", "n0-1", *ON], 2, "hint: nodes are called n0-0, n0-1, n0-2; `hopbyte fabric nodes`"),
+    (["oracle", "query", "somewhere", "n0-1", *ON], 2, "hint: nodes are called n0-0, n0-1, n0-2; `hopbyte fabric"),
     (["model", "reproduce", "--from", str(DATA.parent / "scenarios"), "D1", "G555"], 2, "no row G555 in "),
 ])  # fmt: skip
 def test_a_refusal_says_what_to_do(user: User, words: list[str], code: int, said: str) -> None:

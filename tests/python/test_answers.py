@@ -118,8 +118,8 @@ def test_arguments_of_another_kind_are_refused(small: hopbyte.Machine) -> None:
         hopbyte.blame(small, hopbyte.links(small), recorded=["a"])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="found None"):
         hopbyte.frame(None)  # type: ignore[arg-type]
+    machine = hopbyte.load_fabric("mesh:2x2:nodes=2")
     with pytest.raises(hopbyte.HopbyteError, match="found cabel"):
-        machine = hopbyte.load_fabric("mesh:2x2:nodes=2")
         hopbyte.analyse_probe(DATA / "probe/topobw.jsonl", machine, expected={"cabel": 9e9})
 
 

@@ -46,7 +46,8 @@ struct Use {
 
 /// Prints or writes one launcher's file, or prints the launch commands of all.
 pub fn run(args: &ApplyArgs, out: &mut Output) -> Result<Answer> {
-    without_json(out.json && args.emit.is_some(), "a launcher's file")?;
+    let prints = args.emit.is_some() && args.to.is_none();
+    without_json(out.json && prints, "a launcher's file")?;
     let mut saved = Document::read(&args.mapping)?;
     if let Some(fabric) = &args.fabric {
         saved.machine.fabric.clone_from(fabric);

@@ -46,7 +46,9 @@ def three_runs(one: Lab, folder: Path, command: str) -> None:
     code, out, _, _ = launch(one, folder, command, "--dry-run")
     assert code == 0 and "libhopbyte_reorder" in out and "libhopbyte_record" not in out, out
     left = sorted(path.name for path in (folder / "state").glob("*/*"))
-    assert left == ["command", "decision", "placement.csv", "record"], left
+    assert left[:4] == ["command", "decision", "placement.csv", "record"], left
+    # What the last run asked for, until the next launch settles it.
+    assert len({name.partition(".")[0] for name in left[4:]}) == 1, left
 
 
 @needs_openmpi

@@ -120,7 +120,7 @@ pub enum Algorithm {
     /// Sums and copies by the switch inside a host, double trees across hosts (NCCL); with the ranks of a host.
     NvlsTree(u32),
     /// Inside hosts and between them (Open MPI's `coll/han`); with the number of consecutive ranks of a host, for others
-    /// in the order of [`Algorithms::arranged`].
+    /// in the order of [`super::Algorithms::arranged`].
     Han(u32),
 }
 

@@ -1,4 +1,4 @@
-//! What is not understood or cannot be given is refused, not dropped.
+//! Options without effect and unknown values are refused, not dropped.
 
 use std::fs::File;
 use std::process::{Command, Stdio};

@@ -76,7 +76,7 @@ fn groups_on_several_hosts_go_inside_and_between_them() {
     let of_pairs = rules(&pairs);
     let choose = |kind, members: &[u32]| of_pairs.choose_among(kind, false, members, 8000.0);
     assert_eq!(choose(C::Allreduce, &world), A::Han(2));
-    // Every rank on a node of its own, a node alone, and what is not hierarchical.
+    // A rank per node, a single node, and a collective without a hierarchical form.
     let flat = of_pairs.choose(C::Allreduce, 5, 8000.0);
     assert_eq!(choose(C::Allreduce, &[0, 2, 4, 6, 8]), flat);
     assert_eq!(

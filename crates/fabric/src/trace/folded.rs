@@ -183,8 +183,8 @@ impl Folded {
         self.shortened(&short, spans, most)
     }
 
-    /// The same, with the outermost loops alone, all by about the same factor: what ranks do at the same time in the whole
-    /// trace they also do at the same time in this one.
+    /// The same, with the outermost loops alone, all by about the same factor, so that simultaneous calls of the whole
+    /// trace are simultaneous in this one.
     ///
     /// # Errors
     /// As for [`Self::shorten`].

@@ -131,7 +131,7 @@ impl View<'_> {
         Some((sent, self.state.received_bytes.get(link)?))
     }
 
-    /// Whether two links may have exchanged their far ends: what either sends arrives at the other's.
+    /// Whether two links may have exchanged their far ends: the bytes sent on either arrive at the other's end.
     fn is_exchanged(&self, link: LinkId, other: LinkId) -> bool {
         let Some(((sent, received), (sent_there, arrived))) = self.ends(link).zip(self.ends(other))
         else {

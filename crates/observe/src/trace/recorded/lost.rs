@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What the trace does not contain.
+/// Counts of the missing calls, by reason.
 #[derive(Default)]
 pub(super) struct Lost {
     /// Ranks by the reason why their trace ends early.

@@ -3,7 +3,7 @@
 //! Readers of traces build a [`Trace`]; a model runs it, and [`Trace::traffic`] adds it up. Ranks are world ranks:
 //! readers translate ranks of communicators.
 
-use crate::collective::{Algorithm, Algorithms, Collective, Sizes, Used};
+use crate::collective::{Algorithms, Collective, How, Sizes, Used};
 use crate::error::FabricError;
 use crate::traffic::{Exchange, Phase, Traffic};
 use std::collections::{BTreeMap, HashMap};
@@ -61,6 +61,8 @@ pub enum Call {
     Collective {
         /// The operation.
         kind: Collective,
+        /// How it is called.
+        how: How,
         /// Group, an index of [`Trace::groups`].
         group: u32,
         /// Position of the root in the group (0 without a root).
@@ -233,7 +235,7 @@ impl Trace {
                 trace: self,
                 members,
                 lists,
-                alike: HashMap::new(),
+                alike: BTreeMap::new(),
                 found: &mut found,
                 rules,
                 used,
@@ -247,8 +249,8 @@ impl Trace {
 /// Bytes and messages by pair.
 type Pairs = HashMap<(u32, u32), (f64, u64)>;
 
-/// Collective, root, bits of the bytes.
-type Alike = (Collective, u32, u64);
+/// Collective, how it is called, root, bits of the bytes.
+type Alike = (Collective, How, u32, u64);
 
 fn wrong(rank: u32, found: impl Into<String>, expected: impl Into<String>) -> FabricError {
     FabricError::OutOfRange {
@@ -264,8 +266,8 @@ struct Group<'a> {
     members: &'a [u32],
     /// Calls of each member.
     lists: Vec<&'a [u32]>,
-    /// Number of identical calls.
-    alike: HashMap<Alike, u64>,
+    /// Identical calls, and their number.
+    alike: BTreeMap<Alike, (Called, u64)>,
     found: &'a mut BTreeMap<Collective, Pairs>,
     rules: &'a Algorithms,
     used: &'a mut Used,
@@ -279,41 +281,27 @@ impl Group<'_> {
             let called = Called::gather(self.trace, calls)?;
             match called.sizes() {
                 Sizes::Same(bytes) => {
-                    let alike = (called.kind, called.root, bytes.to_bits());
-                    *self.alike.entry(alike).or_default() += 1;
+                    let alike = (called.kind, called.how, called.root, bytes.to_bits());
+                    self.alike.entry(alike).or_insert((called, 0)).1 += 1;
                 }
-                sizes => {
-                    let algorithm = called.algorithm(self.rules, self.members);
-                    self.add(called.kind, algorithm, called.root, sizes, 1)?;
-                }
+                _ => self.add(&called, 1)?,
             }
         }
-        let mut alike: Vec<_> = self.alike.drain().collect();
-        alike.sort_unstable();
-        for ((kind, root, bits), times) in alike {
-            let bytes = f64::from_bits(bits);
-            let algorithm = self.rules.choose_among(kind, false, self.members, bytes);
-            self.add(kind, algorithm, root, Sizes::Same(bytes), times)?;
+        for (called, times) in std::mem::take(&mut self.alike).into_values() {
+            self.add(&called, times)?;
         }
         Ok(())
     }
 
-    fn add(
-        &mut self,
-        collective: Collective,
-        algorithm: Algorithm,
-        root: u32,
-        sizes: Sizes<'_>,
-        times: u64,
-    ) -> Result<(), FabricError> {
-        let pairs = self.found.entry(collective).or_default();
-        let what = (collective, algorithm);
-        let group = self.rules.arranged(what, self.members, root);
-        let (operation, members) = (group.operation(what, sizes), &group.members);
+    fn add(&mut self, called: &Called, times: u64) -> Result<(), FabricError> {
+        let pairs = self.found.entry(called.kind).or_default();
+        let rules = called.rules(self.rules);
+        let what = (called.kind, called.algorithm(&rules, self.members));
+        let group = rules.arranged(what, self.members, called.root);
+        let (operation, members) = (group.operation(what, called.sizes()), &group.members);
         if members.len() > 1 {
-            let basis = self.rules.basis(collective);
-            let of = (operation.ranks, sizes.mean());
-            self.used.add(what, basis, of, times);
+            let of = (operation.ranks, operation.sizes.mean());
+            self.used.add(what, rules.basis(called.kind), of, times);
         }
         operation.steps(&mut |step| {
             let from = members[step.from as usize];
@@ -348,6 +336,7 @@ mod tests {
     fn collective(kind: Collective, root: u32, bytes: f64) -> Call {
         Call::Collective {
             kind,
+            how: How::default(),
             group: 0,
             root,
             bytes,
@@ -402,6 +391,7 @@ mod tests {
             rank.rows = vec![1.0, 2.0 + i as f64];
             rank.calls = vec![Call::Collective {
                 kind: Collective::Alltoall,
+                how: How::default(),
                 group: 0,
                 root: 0,
                 bytes: 0.0,

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use hopbyte_fabric::collective::{Algorithms, Collective};
+use hopbyte_fabric::collective::{Algorithms, Collective, How};
 use hopbyte_fabric::trace::{Call, RankTrace, Trace};
 use hopbyte_fabric::{Traffic, declared};
 use hopbyte_model::program::Program;
@@ -50,6 +50,7 @@ fn recorded(library: &str, kind: &str, ranks: u32, bytes: u64, calls: u64) -> Tr
 fn trace(kind: Collective, ranks: u32, bytes: f64) -> Trace {
     let call = Call::Collective {
         kind,
+        how: How::default(),
         group: 0,
         root: 0,
         bytes,

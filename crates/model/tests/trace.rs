@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use hopbyte_fabric::collective::{Algorithms, Collective};
+use hopbyte_fabric::collective::{Algorithms, Collective, How};
 use hopbyte_fabric::trace::{Call, Dependency, Order, RankTrace};
 use hopbyte_fabric::{NodeId, Trace, spec};
 use hopbyte_model::network::Network;
@@ -48,6 +48,7 @@ fn compute(seconds: f64) -> Call {
 fn collective(kind: Collective, bytes: f64) -> Call {
     Call::Collective {
         kind,
+        how: How::default(),
         group: 0,
         root: 0,
         bytes,
@@ -205,6 +206,7 @@ fn asked(from: Option<u32>, request: u32) -> Call {
 fn begun(kind: Collective, request: u32) -> Call {
     Call::Collective {
         kind,
+        how: How::default(),
         group: 0,
         root: 0,
         bytes: 0.0,
@@ -267,6 +269,7 @@ fn collectives_of_a_group_match_in_their_order_whichever_is_awaited_first() {
             ..
         } => Call::Collective {
             kind,
+            how: How::default(),
             group,
             root,
             bytes: 1e9,
@@ -296,6 +299,7 @@ fn broadcasts_that_their_root_has_left_do_not_wait_for_each_other() {
     // As two threads call them, each on its own communicator.
     let on = |group| Call::Collective {
         kind: Collective::Broadcast,
+        how: How::default(),
         group,
         root: 0,
         bytes: 8.0,
@@ -411,6 +415,7 @@ fn neighbours_wait_for_each_other_alone() {
             compute(seconds),
             Call::Collective {
                 kind: Collective::Alltoall,
+                how: How::default(),
                 group: 0,
                 root: 0,
                 bytes: 0.0,

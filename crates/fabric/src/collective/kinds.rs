@@ -32,6 +32,8 @@ pub struct How {
     pub requested: bool,
     /// With an operation that does not commute.
     pub ordered: bool,
+    /// With blocks that may differ in size (`allgatherv`, `reduce_scatter`).
+    pub vector: bool,
 }
 
 impl How {
@@ -41,6 +43,7 @@ impl How {
         Self {
             requested: has(b"nonblocking") || has(b"persistent"),
             ordered: has(b"ordered"),
+            vector: false,
         }
     }
 
@@ -55,7 +58,7 @@ impl How {
     }
 
     /// Whether libraries may have other algorithms than for plain calls.
-    pub fn is_unlike_plain(self, collective: Collective) -> bool {
+    pub(super) fn is_unlike_plain(self, collective: Collective) -> bool {
         self.requested || self.is_ordered(collective)
     }
 }

@@ -47,6 +47,7 @@ mod tests {
     const REQUESTED: How = How {
         requested: true,
         ordered: false,
+        vector: false,
     };
 
     /// Bytes by pair of a call.

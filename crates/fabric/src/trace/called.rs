@@ -1,14 +1,17 @@
 //! One collective operation, combined from its members' calls.
 
 use super::{Call, Trace, wrong};
-use crate::collective::{Algorithm, Algorithms, Collective, MAX_PAIRS, Sizes};
+use crate::collective::{Algorithm, Algorithms, Collective, How, MAX_PAIRS, Sizes};
 use crate::error::FabricError;
+use std::borrow::Cow;
 
 /// A collective call of all members of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Called {
     /// The operation.
     pub kind: Collective,
+    /// How it is called.
+    pub how: How,
     /// Position of the root in the group (0 without a root).
     pub root: u32,
     /// Bytes of each member.
@@ -30,6 +33,7 @@ impl Called {
     ) -> Result<Self, FabricError> {
         let n = members.len();
         let mut first: Option<(u32, Collective, u32)> = None;
+        let mut how = How::default();
         let mut sizes = vec![0.0; n];
         let mut matrix = Vec::new();
         let mut neighbors = false;
@@ -37,6 +41,7 @@ impl Called {
             let rank = &trace.ranks[member as usize];
             let Some(&Call::Collective {
                 kind,
+                how: called,
                 root,
                 bytes,
                 row,
@@ -54,6 +59,7 @@ impl Called {
                 return Err(wrong(member, found, expected));
             }
             sizes[i] = bytes;
+            how = called;
             neighbors |= direct;
             if let Some(row) = row {
                 let row = row as usize;
@@ -72,6 +78,7 @@ impl Called {
         let (_, kind, root) = first.unwrap_or((0, Collective::Barrier, 0));
         Ok(Self {
             kind,
+            how,
             root,
             sizes,
             matrix,
@@ -99,15 +106,21 @@ impl Called {
         }
     }
 
-    /// Its algorithm by `rules`, for the mean of the members' bytes, or of their blocks if there are rows.
+    /// Of these rules, those for such calls.
+    pub fn rules<'r>(&self, rules: &'r Algorithms) -> Cow<'r, Algorithms> {
+        rules.for_calls(self.kind, self.how)
+    }
+
+    /// Its algorithm by [`Called::rules`], for the mean of the members' bytes, or of their blocks if there are rows.
     pub fn algorithm(&self, rules: &Algorithms, members: &[u32]) -> Algorithm {
-        match self.sizes() {
+        let sizes = self.sizes();
+        match sizes {
             Sizes::Matrix(_) if self.neighbors => Algorithm::Linear,
-            rows @ Sizes::Matrix(_) => {
-                rules.choose_for(self.kind, true, self.sizes.len(), rows.mean())
+            Sizes::Matrix(_) => rules.choose_for(self.kind, true, members.len(), sizes.mean()),
+            _ => {
+                let vector = self.how.vector || matches!(sizes, Sizes::Each(_));
+                rules.choose_among(self.kind, vector, members, sizes.mean())
             }
-            Sizes::Same(bytes) => rules.choose_among(self.kind, false, members, bytes),
-            sizes => rules.choose(self.kind, self.sizes.len(), sizes.mean()),
         }
     }
 }

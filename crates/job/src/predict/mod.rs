@@ -24,8 +24,9 @@ use hopbyte_observe::trace::recorded;
 use learnt::Kept;
 use placed::{check, placements};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use steady::{Job, Steady, has_collectives, shares};
+use steady::{Job, Steady, collectives, shares};
 
 /// Least share of a link that other jobs leave.
 const LEFT: f64 = 0.02;
@@ -161,10 +162,15 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         Some(rules) => Algorithms::parse(rules)?,
         None => recorded::algorithms(ask.trace)?.unwrap_or_default(),
     };
-    if ask.collectives.is_none() && has_collectives(&folded) {
-        let doubt = recorded::doubt(ask.trace, placed.iter().any(|p| shares(fabric, &p.1)))?;
-        notes.extend(doubt.map(|d| format!("algorithms of collectives are assumed: {d}")));
+    let called = collectives(&folded);
+    let of_calls = called.iter().map(|&(kind, how)| rules.for_calls(kind, how));
+    let mut doubts: BTreeSet<&str> = of_calls.filter_map(|r| r.doubt()).collect();
+    if ask.collectives.is_none() && !called.is_empty() {
+        let shared = placed.iter().any(|p| shares(fabric, &p.1));
+        doubts.extend(recorded::doubt(ask.trace, shared)?);
     }
+    let doubts = doubts.into_iter();
+    notes.extend(doubts.map(|d| format!("algorithms of collectives are assumed: {d}")));
     let point = OperatingPoint::default();
     let idle = Network::new(fabric, &machine.routing, &parameters, point);
     let busy = ask

@@ -2,12 +2,12 @@
 
 use crate::by_host::hosts;
 use crate::error::Result;
-use hopbyte_fabric::collective::Algorithms;
+use hopbyte_fabric::collective::{Algorithms, Collective, How};
 use hopbyte_fabric::trace::Call;
 use hopbyte_fabric::trace::folded::{Folded, Shortened, Step};
 use hopbyte_fabric::{Fabric, NodeId};
 use hopbyte_model::program::{Ending, Forecast, Forecaster, LeftOut, Placed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls of all ranks that a run executes, about, and iterations of the loops that are shortened to them.
 const FIRST: (u64, u64) = (4_000, 4);
@@ -239,16 +239,24 @@ pub(super) fn shares(fabric: &Fabric, nodes: &[NodeId]) -> bool {
     distinct > 1 && distinct < nodes.len()
 }
 
-/// Whether there are collective calls.
-pub(super) fn has_collectives(folded: &Folded) -> bool {
-    fn any(steps: &[Step]) -> bool {
-        steps.iter().any(|step| match step {
-            Step::Call(call) => matches!(call, Call::Collective { .. }),
-            Step::Loop(l) => any(&l.body),
-            Step::Mark(..) => false,
-        })
+/// Collective operations, by how they are called.
+pub(super) fn collectives(folded: &Folded) -> BTreeSet<(Collective, How)> {
+    fn add(steps: &[Step], found: &mut BTreeSet<(Collective, How)>) {
+        for step in steps {
+            match step {
+                Step::Call(Call::Collective { kind, how, .. }) => {
+                    found.insert((*kind, *how));
+                }
+                Step::Loop(l) => add(&l.body, found),
+                Step::Call(_) | Step::Mark(..) => {}
+            }
+        }
     }
-    folded.ranks.iter().any(|r| any(&r.steps))
+    let mut found = BTreeSet::new();
+    for rank in &folded.ranks {
+        add(&rank.steps, &mut found);
+    }
+    found
 }
 
 /// The first placement, then all.

@@ -18,7 +18,7 @@ use super::{MAX_CALLS, bounded, in_order, signed};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, float};
 use crate::traffic::MAX_TASKS;
-use hopbyte_fabric::collective::Collective;
+use hopbyte_fabric::collective::{Collective, How};
 use hopbyte_fabric::trace::{Call, RankTrace};
 use hopbyte_fabric::{InputError, Trace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -480,6 +480,10 @@ impl Rank {
         };
         self.trace.calls.push(Call::Collective {
             kind,
+            how: How {
+                vector: matches!(name, b"MPI_Allgatherv" | b"MPI_Reduce_scatter"),
+                ..How::default()
+            },
             group: 0,
             root,
             bytes,

@@ -12,7 +12,7 @@
 use super::{MAX_CALLS, in_order};
 use crate::ObserveError;
 use crate::text::{Text, lossy};
-use hopbyte_fabric::collective::Collective;
+use hopbyte_fabric::collective::{Collective, How};
 use hopbyte_fabric::trace::{Call, Dependency, Order, RankTrace};
 use hopbyte_fabric::{InputError, Trace};
 use std::cmp::Reverse;
@@ -290,6 +290,7 @@ impl Node {
                 };
                 Call::Collective {
                     kind,
+                    how: How::default(),
                     group,
                     root: root.unwrap_or(0) as u32,
                     bytes: bytes * share,

@@ -258,6 +258,7 @@ fn real_files_have_their_collectives_and_messages() {
         for rank in &trace.ranks {
             let called = Call::Collective {
                 kind,
+                how: How::default(),
                 group: 0,
                 root: 0,
                 bytes: size,

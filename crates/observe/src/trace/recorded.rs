@@ -495,6 +495,7 @@ impl Reader<'_> {
             return Err(self.text.error_at(line, format!("a root below {n}")));
         }
         // Whether blocks go to members directly, and to the neighbours alone.
+        let mut how = event.how;
         let (kind, direct, neighbors) = match &event.kind[..] {
             b"gatherv" => (Collective::Gather, false, false),
             b"scatterv" | b"alltoallv" | b"alltoallw" => (Collective::Alltoall, true, false),
@@ -504,16 +505,16 @@ impl Reader<'_> {
                 (Collective::Alltoall, true, true)
             }
             name => match kind(name) {
-                Some((kind, _)) => (kind, false, false),
+                Some((kind, vector)) => {
+                    how.vector = vector;
+                    (kind, false, false)
+                }
                 None => {
                     self.lost.collectives += 1;
                     return Ok(None);
                 }
             },
         };
-        if !direct && event.how.is_unlike_plain(kind) {
-            self.lost.unlike = self.lost.unlike.saturating_add(self.executions());
-        }
         let start = self.rank_trace.rows.len();
         if direct {
             if start + n > MAX_ROWS {
@@ -535,6 +536,7 @@ impl Reader<'_> {
         }
         Ok(Some(Call::Collective {
             kind,
+            how,
             group,
             root: if direct { 0 } else { root },
             bytes,

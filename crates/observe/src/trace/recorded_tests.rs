@@ -95,30 +95,33 @@ fn counts_of_loops_and_events_add_up() {
 
 /// Libraries have other algorithms for these.
 #[test]
-fn calls_of_collectives_unlike_plain_ones_are_counted() {
+fn ways_of_calling_collectives_are_kept() {
     let collective = |kind: &str, rest: &str| format!("collective\t0\t08\t-1\t0\t-1\t{kind}{rest}");
-    let notes = |kind: &str, rest: &str| {
+    let called = |kind: &str, rest: &str| {
         let event = collective(kind, rest);
-        pair(&[&event], "(\t5\n0\t0\t0\t8\n)\n").notes.join("\n")
+        match calls(&pair(&[&event], "0\t0\t0\t8\n"))[0] {
+            Call::Collective { how, .. } => how,
+            other => panic!("{other:?}"),
+        }
     };
-    for (kind, rest) in [
-        ("allreduce", "\t0\tnonblocking"),
-        ("bcast", "\t2\tpersistent"),
-        ("reduce_scatter", "\t0\tordered"),
+    let plain = How::default();
+    let requested = How {
+        requested: true,
+        ..plain
+    };
+    let ordered = How {
+        ordered: true,
+        vector: true,
+        ..plain
+    };
+    for (kind, rest, expected) in [
+        ("allreduce", "", plain),
+        ("allreduce", "\t3", plain),
+        ("allreduce", "\t0\tnonblocking", requested),
+        ("bcast", "\t2\tpersistent", requested),
+        ("reduce_scatter", "\t0\tordered", ordered),
     ] {
-        let found = notes(kind, rest);
-        assert!(
-            found.starts_with("10 calls of collectives are nonblocking"),
-            "{found}"
-        );
-    }
-    for (kind, rest) in [
-        ("allreduce", ""),
-        ("allreduce", "\t3"),
-        ("scan", "\t0\tordered"),
-        ("alltoallv", "\t0\tnonblocking"),
-    ] {
-        assert_eq!(notes(kind, rest), "");
+        assert_eq!(called(kind, rest), expected, "{kind}{rest}");
     }
 }
 

@@ -12,7 +12,7 @@ use super::{MAX_CALLS, bounded, in_order, signed};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal_u32, float, words};
 use crate::traffic::MAX_TASKS;
-use hopbyte_fabric::collective::Collective;
+use hopbyte_fabric::collective::{Collective, How};
 use hopbyte_fabric::trace::{Call, RankTrace};
 use hopbyte_fabric::{InputError, Trace};
 use std::collections::BTreeMap;
@@ -215,6 +215,7 @@ impl Rank {
     fn collective(&mut self, kind: Collective, root: u32, bytes: f64) {
         self.push(Call::Collective {
             kind,
+            how: How::default(),
             group: 0,
             root,
             bytes,
@@ -430,6 +431,10 @@ impl Rank {
             };
             self.trace.calls[listed.call] = Call::Collective {
                 kind,
+                how: How {
+                    vector: matches!(kind, C::Allgather | C::ReduceScatter),
+                    ..How::default()
+                },
                 group: 0,
                 root,
                 bytes: bytes.max(0.0),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::text::Limits;
 use crate::traffic::LIMITS;
-use hopbyte_fabric::collective::Collective;
+use hopbyte_fabric::collective::{Collective, How};
 use hopbyte_fabric::trace::{Call, Dependency, Order};
 use std::fmt::Write;
 
@@ -40,6 +40,7 @@ fn receive(from: u32, tag: u32, request: Option<u32>) -> Call {
 fn collective(kind: Collective, root: u32, bytes: f64) -> Call {
     Call::Collective {
         kind,
+        how: How::default(),
         group: 0,
         root,
         bytes,

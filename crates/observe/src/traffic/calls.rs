@@ -16,13 +16,11 @@ pub(super) struct Alike<'a> {
     pub phase: String,
     pub group: &'a [u8],
     pub collective: Collective,
-    /// Whether each member has a block of its own size (`allgatherv`, `reduce_scatter`).
-    pub vector: bool,
     /// Position of the root in the group, 0 without one.
     pub root: u32,
     /// The same at all members.
     pub size: Size,
-    /// How it is called, as far as the record says.
+    /// How it is called, as far as the record says; with `vector` each member has a block of its own size.
     pub how: How,
 }
 
@@ -111,7 +109,7 @@ impl<'a> Calls<'a> {
         self.alike.keys().any(|alike| {
             let members = groups.get(alike.group).map_or(0, Vec::len);
             let rules = rules.for_calls(alike.collective, alike.how);
-            members > 2 && !alike.vector && rules.depends_on_hosts(alike.collective)
+            members > 2 && !alike.how.vector && rules.depends_on_hosts(alike.collective)
         })
     }
 
@@ -152,7 +150,7 @@ impl<'a> Calls<'a> {
             let all = most.saturating_mul(here as u64);
             uneven = uneven.saturating_add(all.saturating_sub(made));
             let mean = mean(&parts);
-            let vector = alike.vector;
+            let vector = alike.how.vector;
             let rules = rules.for_calls(alike.collective, alike.how);
             let algorithm = rules.choose_among(alike.collective, vector, members, mean);
             doubts.extend(rules.doubt());
@@ -259,7 +257,7 @@ fn expand(
     let own = |p: Part| p.bytes / p.calls.max(1) as f64;
     let members = &group.members;
     let blocks: Vec<f64> = members.iter().map(|m| own(of(m))).collect();
-    let sizes = match alike.vector {
+    let sizes = match alike.how.vector {
         true => Sizes::Each(&blocks),
         false => Sizes::Same(mean),
     };
@@ -270,7 +268,7 @@ fn expand(
         if from == OUTSIDE || to == OUTSIDE || part.calls == 0 {
             return;
         }
-        let each = if alike.vector || mean == 0.0 {
+        let each = if alike.how.vector || mean == 0.0 {
             step.bytes
         } else {
             step.bytes * (own(part) / mean)

@@ -448,10 +448,12 @@ fn counts<'a>(
                 phase: name_of_phase,
                 group,
                 collective,
-                vector,
                 root,
                 size: each,
-                how: rest.first().map_or(How::default(), |words| How::of(words)),
+                how: How {
+                    vector,
+                    ..rest.first().map_or(How::default(), |words| How::of(words))
+                },
             };
             let part = Part {
                 bytes: size,

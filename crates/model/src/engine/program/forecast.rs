@@ -380,7 +380,7 @@ fn extended(
 mod tests {
     use super::*;
     use crate::parameters::{OperatingPoint, Parameters};
-    use hopbyte_fabric::collective::Collective;
+    use hopbyte_fabric::collective::{Collective, How};
     use hopbyte_fabric::trace::folded::{Folded, FoldedRank, Loop, Step};
     use hopbyte_fabric::{Fabric, Routing, spec};
 
@@ -416,6 +416,7 @@ mod tests {
                 }),
                 Step::Call(Call::Collective {
                     kind: Collective::Allreduce,
+                    how: How::default(),
                     group: 0,
                     root: 0,
                     bytes: 8.0,

@@ -462,9 +462,9 @@ impl<'a> Writer<'a> {
         let of = |m: &u32| &arrived[self.places[*m as usize] as usize];
         let calls = members.iter().map(|m| (*m, of(m).at));
         let called = Called::gather(self.trace, calls)?;
-        let algorithm = called.algorithm(self.rules, members);
-        let what = (called.kind, algorithm);
-        let group = self.rules.arranged(what, members, called.root);
+        let rules = called.rules(self.rules);
+        let what = (called.kind, called.algorithm(&rules, members));
+        let group = rules.arranged(what, members, called.root);
         let operation = group.operation(what, called.sizes());
         let mut aside = Vec::new();
         for arrival in arrived {

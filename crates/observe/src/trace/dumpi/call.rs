@@ -5,7 +5,7 @@ use super::comms::{How, Made};
 use crate::text::{Line, Text, decimal, lossy};
 use crate::trace::signed;
 use hopbyte_fabric::InputError;
-use hopbyte_fabric::collective::Collective;
+use hopbyte_fabric::collective::{Collective, How as Called};
 use hopbyte_fabric::trace::Call;
 
 /// Number of `MPI_COMM_WORLD`.
@@ -377,6 +377,10 @@ impl<'a> Fields<'a> {
         let rooted = self.value("root").is_some();
         state.trace.calls.push(Call::Collective {
             kind,
+            how: Called {
+                vector: matches!(name, b"Allgatherv" | b"Reduce_scatter"),
+                ..Called::default()
+            },
             group: self.group(state, "comm")?,
             root: if rooted { self.id("root")? } else { 0 },
             bytes: count.map_or(Ok(0.0), |c| self.count(c))?,

@@ -10,8 +10,6 @@ pub(super) struct Lost {
     pub(super) rounded: u64,
     pub(super) untraced: u64,
     pub(super) collectives: u64,
-    /// Calls of collectives for which libraries have other algorithms than for plain ones.
-    pub(super) unlike: u64,
     /// Ranks whose calls came from several threads.
     pub(super) threaded: u64,
 }
@@ -38,11 +36,6 @@ impl Lost {
             (
                 self.rounded,
                 "collective calls have equal blocks in place of more than 64 different ones",
-            ),
-            (
-                self.unlike,
-                "calls of collectives are nonblocking, persistent or with an operation that does not commute: their \
-                 algorithms are assumed to be those of other calls",
             ),
         ] {
             if count > 0 {

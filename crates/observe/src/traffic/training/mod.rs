@@ -135,7 +135,6 @@ impl Job {
                 phase: call.phase,
                 group: keys[call.group].as_bytes(),
                 collective: call.kind,
-                vector: false,
                 root: call.root,
                 size: Size::Exact(call.bytes),
                 how: How::default(),

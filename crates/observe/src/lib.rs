@@ -46,7 +46,7 @@ pub use counters::{
 pub use error::{ObserveError, system_class};
 pub use fabric::{Machine, MachineFiles, PLAIN, has_open_hosts, is_numbered, read_machine};
 pub use placement::{
-    Placed, deal, host_list, host_names, parse_node_list, parse_nodes, read_placement,
+    Placed, deal, host_line, host_list, host_names, parse_node_list, parse_nodes, read_placement,
 };
 pub use stamp::{Stamp, stamp, unix};
 pub use trace::{read_folded, read_trace};

@@ -2,8 +2,8 @@
 
 use crate::error::{Context, Result, refuse};
 use crate::record::launch::{find, said_by};
-use hopbyte_observe::host_list;
 use hopbyte_observe::text::{Limits, Text, lossy};
+use hopbyte_observe::{host_line, host_list};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -278,10 +278,11 @@ fn of_file(path: &Path) -> Result<Vec<(String, u32)>> {
     let mut hosts = Hosts::default();
     for line in text.lines() {
         let line = lossy(line.bytes);
-        let mut words = line.split('#').next().unwrap_or("").split_whitespace();
-        let Some(name) = words.next() else { continue };
-        let stated = words.find_map(|w| w.strip_prefix("slots=")?.parse().ok());
-        hosts.add(name, stated);
+        let (names, slots) = host_line(line.split('#').next().unwrap_or(""));
+        let Some(name) = names.split_whitespace().next() else {
+            continue;
+        };
+        hosts.add(name, slots.and_then(|s| s.parse().ok()));
     }
     Ok(hosts.list)
 }

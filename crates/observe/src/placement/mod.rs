@@ -10,7 +10,7 @@ mod nodes;
 mod places;
 mod training;
 
-pub use nodes::{deal, host_list, host_names, parse_node_list, parse_nodes};
+pub use nodes::{deal, host_line, host_list, host_names, parse_node_list, parse_nodes};
 pub use places::Placed;
 
 use crate::ObserveError;

@@ -1,8 +1,10 @@
 //! Lists of nodes: `miriel[063-065]`, `nid[00010-00020],nid00030:8`, `@hosts.txt`, `all`.
 
+use super::is_option;
 use crate::ObserveError;
 use crate::text::{Limits, Text, lossy};
 use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId, similar};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -28,7 +30,8 @@ pub fn parse_nodes(
 }
 
 /// The nodes of a list with their slots: names separated by commas, with ranges in brackets (`c[0-1]n[00-03,7]`),
-/// each with an optional `:SLOTS`; `@FILE` for a file of such lists, one or several per line; `all` for all nodes.
+/// each with an optional `:SLOTS`; `@FILE` for a file of such lists, one or several per line, or for a launcher's host file
+/// (`HOST slots=4`, repeated names); `all` for all nodes.
 ///
 /// The name of a host with several endpoints or places means all of them, in order, and its slots are dealt to them.
 pub fn parse_node_list(
@@ -53,20 +56,66 @@ pub fn parse_node_list(
         return Ok(nodes);
     };
     let text = Text::read(Path::new(file), Limits::TEXT)?;
-    for line in text.lines() {
-        let content = lossy(line.bytes);
+    let contents: Vec<(u64, Cow<'_, str>)> = text
+        .lines()
+        .map(|line| (line.number, lossy(line.bytes)))
+        .collect();
+    let lines = contents.iter().map(|(number, content)| {
         let content = content.split('#').next().unwrap_or_default();
+        (*number, host_line(content))
+    });
+    for (number, list) in added_up(lines) {
         let place = Place {
             file: text.file(),
-            line: Some(line.number),
+            line: Some(number),
         };
         // Node names may contain blanks, so only commas and line ends separate them.
-        add(content, &names, place, &mut nodes)?;
+        add(&list, &names, place, &mut nodes)?;
     }
     if nodes.is_empty() {
         return Err(text.error("nothing", "names of nodes").into());
     }
     Ok(nodes)
+}
+
+/// A line of a host file without its comment: the names, and the number of `slots=`. Names may contain blanks; other options
+/// of launchers are left out.
+pub fn host_line(line: &str) -> (&str, Option<&str>) {
+    let word_at = |word: &str| word.as_ptr() as usize - line.as_ptr() as usize;
+    let words = line.split_whitespace().skip(1);
+    let mut options = words.filter(|w| is_option(w.as_bytes()));
+    let Some(first) = options.next() else {
+        return (line.trim(), None);
+    };
+    let mut all = std::iter::once(first).chain(options);
+    let slots = all.find_map(|w| w.strip_prefix("slots="));
+    (line[..word_at(first)].trim(), slots)
+}
+
+/// The lists of a file's lines, `NAME:SLOTS` where slots are stated. Where a name is repeated (PBS), each line without a
+/// number is a slot, and they are added up.
+fn added_up<'a>(
+    lines: impl Iterator<Item = (u64, (&'a str, Option<&'a str>))>,
+) -> Vec<(u64, Cow<'a, str>)> {
+    let lines: Vec<_> = lines.filter(|(_, (list, _))| !list.is_empty()).collect();
+    let mut times: HashMap<&str, u64> = HashMap::new();
+    for (_, (list, _)) in lines.iter().filter(|l| l.1.1.is_none()) {
+        *times.entry(list).or_default() += 1;
+    }
+    let is_repeated = times.values().any(|&n| n > 1);
+    lines
+        .into_iter()
+        .filter_map(|(number, (list, slots))| {
+            let list = match slots {
+                Some(slots) => Cow::Owned(format!("{list}:{slots}")),
+                None if is_repeated && !list.contains([',', ':']) => {
+                    Cow::Owned(format!("{list}:{}", times.remove(list)?))
+                }
+                None => Cow::Borrowed(list),
+            };
+            Some((number, list))
+        })
+        .collect()
 }
 
 /// Position of a list, for errors.
@@ -199,6 +248,9 @@ fn add(
         for name in names.names() {
             let found = fabric.find(&name).map_err(|e| {
                 let error = super::places::no_node(place.wrong(&name, "a node of the fabric"), &e);
+                if place.line.is_none() && Path::new(&name).is_file() {
+                    return error.hint(format!("this is a file: write @{name}"));
+                }
                 match !similar(&name, ["all"]).is_empty() && name.len() < 5 {
                     true => error.hint("did you mean all, the nodes of the whole machine?"),
                     false => error,
@@ -405,6 +457,42 @@ mod tests {
         assert_eq!(names(&path), names("nid00001,nid[00004-00006]"));
         let allocation = parse_nodes(&path, 8, &fabric).unwrap();
         assert_eq!(allocation.capacity(), 3 + 3 * 8);
+    }
+
+    #[test]
+    fn host_files_of_launchers_are_lists() {
+        let fabric = spec::fabric("gemini:2x2x8").unwrap();
+        let slots = |text: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), text).unwrap();
+            let nodes = parse_node_list(&format!("@{}", file.path().display()), &fabric);
+            nodes.map(|all| {
+                all.into_iter()
+                    .map(|(node, slots)| (node.0, slots))
+                    .collect::<Vec<_>>()
+            })
+        };
+        let two: Vec<(u32, Option<u32>)> = vec![(0, Some(4)), (1, Some(2))];
+        for text in [
+            "nid00000 slots=4 # first\nnid00001 slots=2 max_slots=2\n",
+            "nid00000:4\nnid00001:2 binding=user:0 ifname=ib0\n",
+            "nid00000\nnid00001\nnid00000\nnid00000\nnid00001\nnid00000\n",
+        ] {
+            assert_eq!(slots(text).unwrap(), two, "{text}");
+        }
+        let open: Vec<(u32, Option<u32>)> = vec![(0, None), (1, None)];
+        assert_eq!(slots("nid00000\nnid00001 ifname=ib0\n").unwrap(), open);
+        let error = slots("nid00000 slots=many\n").unwrap_err().to_string();
+        assert!(
+            error.contains("expected a whole number above zero"),
+            "{error}"
+        );
+        let rails = spec::fabric("gpu-rails").unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "h0\nh0\nh1\n").unwrap();
+        let dealt = list(&format!("@{}", file.path().display()), &rails).unwrap();
+        let dealt: Vec<&str> = dealt.iter().map(|n| n.0.as_str()).collect();
+        assert_eq!(dealt, ["h0-r0", "h0-r1", "h1-r0"]);
     }
 
     /// A host with several endpoints is named as schedulers name it.

@@ -26,7 +26,7 @@ pub struct Asked {
     /// The machine.
     #[command(flatten)]
     pub fabric: FabricOption,
-    /// Nodes for the ranks: names, `miriel[063-065]`, `name:slots`, `@FILE`, or `all`
+    /// Nodes for the ranks: names, `miriel[063-065]`, `name:slots`, `@FILE` (a list or a host file), or `all`
     ///
     /// Without it the nodes and slots are those of --current.
     #[arg(

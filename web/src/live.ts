@@ -35,6 +35,8 @@ interface Series {
   unix_seconds: number[];
   quantities: { name: string; unit: Unit; values: (number | null)[] }[];
   by_job?: LinkJobs;
+  /** Why there are no jobs. */
+  jobs_error?: string;
 }
 
 /** Polling interval in milliseconds; longer while the page is hidden or the server does not answer. */
@@ -211,10 +213,10 @@ class Follower {
       return figure;
     });
     box.replaceChildren(...figures);
-    if (series.by_job) {
+    if (series.by_job || series.jobs_error) {
       const line = document.createElement("p");
       line.className = "jobs-of-link";
-      line.textContent = words(series.by_job);
+      line.textContent = series.by_job ? words(series.by_job) : `Jobs: ${series.jobs_error}`;
       box.prepend(line);
     }
   }

@@ -98,6 +98,8 @@ struct Selected {
     series: Series,
     #[serde(skip_serializing_if = "Option::is_none")]
     by_job: Option<OfLink>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs_error: Option<String>,
 }
 
 /// A quantity at a time.
@@ -285,9 +287,15 @@ impl Live {
             return Answer::words(404, "no such link");
         };
         let series = self.now().past.of_link(link);
-        let jobs = self.jobs_at(request).ok().flatten();
-        let by_job = jobs.map(|jobs| jobs.of_link(link));
-        json(&Selected { series, by_job })
+        let (by_job, jobs_error) = match self.jobs_at(request) {
+            Ok(jobs) => (jobs.map(|jobs| jobs.of_link(link)), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        json(&Selected {
+            series,
+            by_job,
+            jobs_error,
+        })
     }
 
     /// All jobs with their nodes and links.

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_apply::Launcher;
 use hopbyte_collect::tls::Identity;
-use hopbyte_fabric::Fabric;
+use hopbyte_fabric::{Fabric, InputError};
 use hopbyte_job::attribution::{Attribution, Recorded};
 use hopbyte_job::inputs::{self, LinkReading};
 use hopbyte_job::{JobList, Live, Machine, MachineSource, jobs_then};
@@ -248,7 +248,10 @@ impl SourceArgs {
     pub fn read(&self, of: &[PathBuf], fabric: &Fabric, over: Option<f64>) -> Result<LinkReading> {
         match self.stream(of, None)? {
             Some(stream) => Ok(stream.latest(fabric, self.about.interval.or(over))?),
-            None => Ok(inputs::reading(of, fabric, &self.about.options())?),
+            None => {
+                self.only_kept()?;
+                Ok(inputs::reading(of, fabric, &self.about.options())?)
+            }
         }
     }
 
@@ -260,10 +263,25 @@ impl SourceArgs {
         every: Duration,
     ) -> Result<Source> {
         if sources.is_empty() {
+            self.only_kept()?;
+            inputs::unused(&self.about.options())?;
             return Ok(Source::None);
         }
-        let files = || Source::files(sources.to_vec(), self.about.options(), every);
-        Ok(self.stream(sources, from)?.unwrap_or_else(files))
+        if let Some(stream) = self.stream(sources, from)? {
+            return Ok(stream);
+        }
+        self.only_kept()?;
+        Ok(Source::files(sources.to_vec(), self.about.options(), every))
+    }
+
+    /// Refuses a time for sources that do not keep ticks.
+    fn only_kept(&self) -> Result<()> {
+        if let Some(at) = self.at {
+            let expected = "a collector or the folder of its store, which keep ticks";
+            let found = format!("the time {at} without one");
+            return Err(InputError::new("--at", found, expected).into());
+        }
+        Ok(())
     }
 
     /// The source, if it is a collector or its store.

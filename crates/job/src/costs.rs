@@ -1,7 +1,8 @@
 //! Route costs as the command and a running oracle report them: one pair, a list, or a matrix summary.
 
-use crate::error::Result;
-use hopbyte_fabric::{Fabric, NodeId};
+use crate::error::{Result, refuse};
+use hopbyte_fabric::{Allocation, Fabric, LinkState, NodeId, Routing};
+use hopbyte_map::Goal;
 use hopbyte_observe::oracle::Ask;
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCost, RouteCosts, RouterMatrix};
@@ -10,6 +11,38 @@ use std::convert::Infallible;
 use std::io::{self, Write};
 use std::path::Path;
 use std::str::FromStr;
+
+/// Costs of the routes between allocated nodes, row by row, for [`Goal::RouteCost`]; none for other objectives.
+///
+/// The default aggregate is [`Metric::default_aggregate`].
+///
+/// # Errors
+/// The metric needs counters and there are none; a metric or aggregate for another objective; a matrix that does not fit in
+/// memory.
+pub fn costs_for(
+    goal: Goal,
+    (fabric, routing): (&Fabric, &Routing),
+    state: Option<&LinkState>,
+    allocation: &Allocation,
+    (metric, aggregate): (Metric, Option<Aggregate>),
+) -> Result<Option<Vec<f32>>> {
+    if goal != Goal::RouteCost {
+        if metric != Metric::default() || aggregate.is_some() {
+            refuse!(
+                "metric and aggregate: found objective {goal}, expected {}\nhint: choose that objective, or leave them out",
+                Goal::RouteCost
+            );
+        }
+        return Ok(None);
+    }
+    if metric.needs_state() && state.is_none() {
+        refuse!("metric {metric} needs a reading of counters\nhint: give --background or --oracle");
+    }
+    let nodes: Vec<_> = allocation.nodes().iter().map(|&(n, _)| n).collect();
+    let aggregate = aggregate.unwrap_or_else(|| metric.default_aggregate());
+    let costs = RouteCosts::new(fabric, routing, state, metric, aggregate, Over::Request);
+    Ok(Some(costs.among(&nodes)?.into_vec()))
+}
 
 /// A cost query.
 #[derive(Clone, Copy, Serialize)]

@@ -84,6 +84,40 @@ pub fn reading(
     })
 }
 
+/// [`reading`] of files, if there are any.
+///
+/// # Errors
+/// As there; properties of counters without files.
+pub fn background(
+    files: &[PathBuf],
+    fabric: &Fabric,
+    options: &CounterOptions,
+) -> Result<Option<LinkReading>> {
+    if files.is_empty() {
+        return unused(options).map(|()| None);
+    }
+    reading(files, fabric, options).map(Some)
+}
+
+/// Refuses properties of counters where no file could lack them.
+pub fn unused(options: &CounterOptions) -> Result<()> {
+    let given: Vec<&str> = [
+        ("interval", options.interval_seconds.is_some()),
+        ("region", options.region.is_some()),
+        ("node of the counters", options.node.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(name, is_given)| is_given.then_some(name))
+    .collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    refuse!(
+        "{}: no file of counters could lack it\nhint: give the file, or leave the option out",
+        given.join(", ")
+    );
+}
+
 /// Unused input of a reading, and the number of missing values by reason.
 pub fn remarks(counted: &LinkCounts) -> Vec<String> {
     let file = &counted.source;

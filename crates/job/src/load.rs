@@ -29,8 +29,9 @@ pub enum Live {
     },
 }
 
-/// Reads the load of a collector (address, token, CA certificates), which this crate does not see.
-pub type ReadCollector = fn(&str, Option<&Path>, Option<&Path>, &Fabric) -> Result<LinkReading>;
+/// Reads the load of a collector (address, token, CA certificates, seconds of added ticks), which this crate does not see.
+pub type ReadCollector =
+    fn(&str, Option<&Path>, Option<&Path>, Option<f64>, &Fabric) -> Result<LinkReading>;
 
 impl fmt::Display for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@
 //! that each default is defined once.
 
 use crate::by_host::Following;
+use crate::costs::costs_for;
 use crate::document::Background;
 use crate::error::{Result, refuse};
 use crate::inputs::{self, LinkReading};
@@ -14,13 +15,13 @@ pub use crate::wire::WireOptions;
 use crate::{Lacking, shell_word};
 use hopbyte_fabric::plan;
 use hopbyte_fabric::wire::Loads;
-use hopbyte_fabric::{Allocation, Exchange, Fabric, InputError, LinkState, Placement, Routing};
+use hopbyte_fabric::{Allocation, Exchange, Fabric, InputError, LinkState, Placement};
 pub use hopbyte_map::Goal;
 use hopbyte_map::{Options, Problem, Turn};
 use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::oracle::Oracle;
 use hopbyte_observe::{CounterOptions, read_placement, read_traffic_by_host};
-use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
+use hopbyte_oracle::{Aggregate, Metric};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -58,7 +59,7 @@ pub struct Asked {
     pub goal: Goal,
     /// For [`Goal::RouteCost`].
     pub metric: Metric,
-    /// For [`Goal::RouteCost`]; see [`route_costs`] for the default.
+    /// For [`Goal::RouteCost`]; the default is [`Metric::default_aggregate`].
     pub aggregate: Option<Aggregate>,
     /// Protocol bytes beside the payload.
     pub wire: WireOptions,
@@ -373,17 +374,13 @@ impl Asked {
             }),
             _ => None,
         };
-        let costs = match self.goal {
-            Goal::RouteCost => Some(route_costs(
-                &machine.fabric,
-                &machine.routing,
-                background.as_ref().map(|b| &b.state),
-                &allocation,
-                self.metric,
-                self.aggregate,
-            )?),
-            _ => None,
-        };
+        let costs = costs_for(
+            self.goal,
+            (&machine.fabric, &machine.routing),
+            background.as_ref().map(|b| &b.state),
+            &allocation,
+            (self.metric, self.aggregate),
+        )?;
         let exchange = traffic.total();
         Ok(Question {
             loads: self.wire.loads(&machine.fabric, &exchange)?,
@@ -443,6 +440,7 @@ impl Asked {
     fn load(&self, fabric: &Fabric) -> Result<(Option<LinkReading>, Option<Oracled>)> {
         match (&self.background[..], &self.live) {
             (_, Some(Live::Oracle { address, token })) => {
+                inputs::unused(&self.counters)?;
                 let (reading, oracled) = ask(address, token.as_deref(), fabric)?;
                 Ok((Some(reading), Some(oracled)))
             }
@@ -455,36 +453,18 @@ impl Asked {
                     read,
                 }),
             ) => {
-                let reading = read(address, token.as_deref(), tls_ca.as_deref(), fabric)?;
+                let over = self.counters.interval_seconds;
+                let others = CounterOptions {
+                    interval_seconds: None,
+                    ..self.counters.clone()
+                };
+                inputs::unused(&others)?;
+                let reading = read(address, token.as_deref(), tls_ca.as_deref(), over, fabric)?;
                 Ok((Some(reading), None))
             }
-            ([], None) => Ok((None, None)),
-            (files, None) => Ok((Some(inputs::reading(files, fabric, &self.counters)?), None)),
+            (files, None) => Ok((inputs::background(files, fabric, &self.counters)?, None)),
         }
     }
-}
-
-/// Costs of the routes between allocated nodes, row by row, for [`Goal::RouteCost`].
-///
-/// The default aggregate is [`Metric::default_aggregate`].
-///
-/// # Errors
-/// The metric needs counters and there are none, or the matrix does not fit in memory.
-pub fn route_costs(
-    fabric: &Fabric,
-    routing: &Routing,
-    state: Option<&LinkState>,
-    allocation: &Allocation,
-    metric: Metric,
-    aggregate: Option<Aggregate>,
-) -> Result<Vec<f32>> {
-    if metric.needs_state() && state.is_none() {
-        refuse!("metric {metric} needs a reading of counters\nhint: give --background or --oracle");
-    }
-    let nodes: Vec<_> = allocation.nodes().iter().map(|&(n, _)| n).collect();
-    let aggregate = aggregate.unwrap_or_else(|| metric.default_aggregate());
-    let costs = RouteCosts::new(fabric, routing, state, metric, aggregate, Over::Request);
-    Ok(costs.among(&nodes)?.into_vec())
 }
 
 /// State of every link from a running oracle, from one snapshot.

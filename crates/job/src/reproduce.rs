@@ -1,14 +1,14 @@
 //! The mapper and the probe analysis for rows of `model reproduce`, since a model depends on neither.
 
+use crate::costs::costs_for;
 use crate::error::{Context, JobError, Result};
 use crate::probe::analysis::analyse;
 use crate::probe::explain::TOLERANCE;
 use crate::probe::predicted::TopobwRecord;
 use crate::probe::results;
 use crate::program;
-use crate::question::route_costs;
 use hopbyte_fabric::{Fabric, Placement, Routing};
-use hopbyte_map::{Objective, Options, Problem, map};
+use hopbyte_map::{Goal, Objective, Options, Problem, map};
 use hopbyte_model::reproduce::{Located, Remap, Tools};
 use hopbyte_model::topobw::Measured;
 use hopbyte_oracle::Metric;
@@ -83,9 +83,8 @@ fn remap(ask: &Remap<'_>) -> Result<Placement> {
         name => {
             let metric: Metric = name.parse().map_err(|e: String| JobError::refused(&e))?;
             let state = Some(ask.state);
-            Some(route_costs(
-                fabric, routing, state, allocation, metric, None,
-            )?)
+            let machine = (fabric, routing);
+            costs_for(Goal::RouteCost, machine, state, allocation, (metric, None))?
         }
     };
     let problem = Problem {

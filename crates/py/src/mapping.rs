@@ -10,8 +10,9 @@ use crate::placement::{Nodes, Placement};
 use crate::traffic::Traffic;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::Allocation;
+use hopbyte_job::costs::costs_for;
 use hopbyte_job::mapping::before;
-use hopbyte_job::question::{Keep, route_costs};
+use hopbyte_job::question::Keep;
 use hopbyte_job::{Document, Effort, Goal, Question, WireOptions, search};
 use hopbyte_map::{Problem, Verdict};
 use hopbyte_oracle::{Aggregate, Metric};
@@ -260,18 +261,16 @@ pub fn map(
     let allocation = nodes.allocate(machine, ranks_per_node, tasks)?;
     let wrong = |text: String| PyErr::new::<HopbyteError, _>(text);
     let goal: Goal = objective.parse().map_err(wrong)?;
-    let costs = match goal {
-        Goal::RouteCost => {
-            let metric: Metric = metric.parse().map_err(wrong)?;
-            let aggregate: Option<Aggregate> =
-                aggregate.map(str::parse).transpose().map_err(wrong)?;
-            let state = links.map(Links::state);
-            let (fabric, routing) = (machine.fabric(), machine.routing());
-            let costs = route_costs(fabric, routing, state, &allocation, metric, aggregate);
-            Some(costs.map_err(python)?)
-        }
-        _ => None,
-    };
+    let metric: Metric = metric.parse().map_err(wrong)?;
+    let aggregate: Option<Aggregate> = aggregate.map(str::parse).transpose().map_err(wrong)?;
+    let costs = costs_for(
+        goal,
+        (machine.fabric(), machine.routing()),
+        links.map(Links::state),
+        &allocation,
+        (metric, aggregate),
+    );
+    let costs = costs.map_err(python)?;
     let keep: Keep = keep.parse().map_err(wrong)?;
     let together = keep.groups(traffic.name()).map_err(python)?;
     let wire = WireOptions {

@@ -123,7 +123,7 @@ pub fn live(
     })
 }
 
-/// The latest reading of a collector or its store, for a mapping.
+/// The latest reading of a collector or its store, over so many seconds, for a mapping.
 ///
 /// # Errors
 /// As [`Source::latest`], or another source.
@@ -131,6 +131,7 @@ pub fn read_collector(
     address: &str,
     token: Option<&Path>,
     tls_ca: Option<&Path>,
+    over: Option<f64>,
     fabric: &Fabric,
 ) -> Result<LinkReading, JobError> {
     let access = Access::read(token, tls_ca)?;
@@ -138,7 +139,7 @@ pub fn read_collector(
         let expected = format!("{FORM}, or the folder of a store");
         return Err(InputError::new("collector", address, expected).into());
     };
-    Ok(source.latest(fabric, None)?)
+    Ok(source.latest(fabric, over)?)
 }
 
 /// A running collector and the parameters of its connection.

@@ -3,8 +3,8 @@
 use crate::args::{CounterArgs, FabricOption};
 use crate::output::{Answer, Output};
 use anyhow::Result;
+use hopbyte_job::inputs;
 use hopbyte_job::predict::{Ask, predict};
-use hopbyte_job::reading;
 use hopbyte_view::terminal::predict_text;
 use std::path::PathBuf;
 
@@ -53,8 +53,7 @@ pub struct PredictArgs {
 /// Predicts; exit code 1 if the trace lacks calls.
 pub fn run(args: &PredictArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.machine.read(out)?;
-    let read = || reading(&args.background, &machine.fabric, &args.about.options());
-    let background = (!args.background.is_empty()).then(read).transpose()?;
+    let background = inputs::background(&args.background, &machine.fabric, &args.about.options())?;
     let prediction = predict(&Ask {
         trace: &args.trace,
         machine: &machine,

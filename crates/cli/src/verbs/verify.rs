@@ -48,7 +48,7 @@ pub struct VerifyArgs {
     #[command(flatten)]
     about: CounterArgs,
     /// Repetitions of the mapping's traffic in the counters' window
-    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    #[arg(long, value_name = "N", default_value_t = 1.0, conflicts_with_all = ["run", "collectives"])]
     repeats: f64,
     /// Tolerance between predicted and observed, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 15.0)]

@@ -60,8 +60,7 @@ pub fn run(args: &DrawArgs, out: &mut Output) -> Result<Answer> {
         options.job = nodes.into_iter().map(|(node, _)| node).collect();
     }
     let mut loads = None;
-    if !args.load.is_empty() {
-        let read = inputs::reading(&args.load, fabric, &args.about.options())?;
+    if let Some(read) = inputs::background(&args.load, fabric, &args.about.options())? {
         for note in &read.notes {
             out.talk(note);
         }

@@ -29,7 +29,12 @@ pub struct MapArgs {
     #[arg(long, help_heading = "Result")]
     predict: bool,
     /// Rates and delays beyond the links for --predict: as for predict
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Result")]
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        requires = "predict",
+        help_heading = "Result"
+    )]
     network: Option<String>,
     /// Seeds and parts.
     #[command(flatten)]

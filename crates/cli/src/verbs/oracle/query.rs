@@ -77,6 +77,7 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
                 .collect::<Vec<_>>()
                 .join(", ")
         );
+        inputs::unused(&query.about.options())?;
         None
     };
     let costs = RouteCosts::new(

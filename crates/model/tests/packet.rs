@@ -139,6 +139,16 @@ fn flows_and_packets_agree_on_one_message_and_on_a_full_link() {
 }
 
 #[test]
+fn empty_messages_take_the_time_of_their_hops() {
+    let empty =
+        "[job]\nnodes.named = [\"(0,0,0):0\", \"(1,0,0):0\"]\nworkload.ping-pong = { bytes = 0 }";
+    let byte = empty.replace("bytes = 0", "bytes = 1");
+    let (none, one) = (answer(Level::Packet, empty), answer(Level::Packet, &byte));
+    assert!(none.time_seconds > 0.0);
+    assert_eq!(none.time_seconds, one.time_seconds);
+}
+
+#[test]
 fn a_run_repeats_itself() {
     assert_eq!(answer(Level::Packet, HALO), answer(Level::Packet, HALO));
 }

@@ -77,6 +77,46 @@ fn large_messages_wait_for_the_receiver_and_a_round_trip() {
     assert_close(t.by_rank[0], (10_000.0 + 2200.0 + 2000.0) * NS);
 }
 
+/// A large message that both sides post before they compute for 10 us.
+fn computing_meanwhile(asynchronous_progress: bool) -> f64 {
+    let (fabric, parameters) = machine();
+    let parameters = Parameters {
+        asynchronous_progress,
+        ..parameters
+    };
+    let routing = Routing::default_for(&fabric);
+    let network = Network::new(&fabric, &routing, &parameters, OperatingPoint::default());
+    let mut b = Builder::new(2);
+    let send = b.unmatched(
+        0,
+        Action::Send {
+            to: 1,
+            bytes: 2000.0,
+        },
+    );
+    let receive = b.unmatched(1, Action::Receive { from: 0 });
+    b.pair(send, receive);
+    for (rank, request) in [(0, send), (1, receive)] {
+        b.compute(rank, 10e-6);
+        b.wait(rank, request);
+    }
+    let nodes = [NodeId(0), NodeId(1)];
+    let program = b.finish().unwrap();
+    let run = run(&network, &program, &nodes, &Settings::default());
+    run.unwrap().seconds
+}
+
+#[test]
+fn large_messages_need_calls_of_both_ranks_without_asynchronous_progress() {
+    // Before the computation ends; received for 200 ns after it.
+    assert_close(computing_meanwhile(true), 10_200.0 * NS);
+    // The receiver answers at 10 us, the sender computed until 10.2; two latencies of 1100 ns, 2000 B at 1 GB/s, 200 ns.
+    assert_close(
+        computing_meanwhile(false),
+        (10_000.0 + 2200.0 + 2000.0 + 200.0) * NS,
+    );
+}
+
 #[test]
 fn what_waits_begins_after_what_it_waits_for() {
     let mut b = Builder::new(3);

@@ -44,6 +44,9 @@ pub struct Parameters {
     pub memory_latency_s: f64,
     /// Messages up to this size leave without waiting for the receiver.
     pub eager_bytes: f64,
+    /// Whether larger ones go on while their ranks compute.
+    #[serde(default = "yes")]
+    pub asynchronous_progress: bool,
     /// Maximum number of outstanding requests of an interface, at packet level; the router's preset when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding_requests: Option<u32>,
@@ -110,6 +113,7 @@ impl Parameters {
             memory_bytes_per_s: 20e9,
             memory_latency_s: 0.5e-6,
             eager_bytes: 4096.0,
+            asynchronous_progress: true,
             outstanding_requests: None,
             queues: None,
             calibration:
@@ -140,6 +144,7 @@ impl Parameters {
             memory_bytes_per_s: 4e9,
             memory_latency_s: 1.0e-6,
             eager_bytes: 131_072.0,
+            asynchronous_progress: true,
             outstanding_requests: None,
             queues: None,
             calibration: "paper 001, III (link 3092 MB/s, injection 62.5 % of 3.2 GB/s)".into(),
@@ -166,6 +171,8 @@ impl Parameters {
             }),
             // Open MPI over TCP (btl_tcp_eager_limit).
             eager_bytes: 65_536.0,
+            // Its kernel moves bytes, not requests.
+            asynchronous_progress: false,
             ..Self::plain()
         }
     }
@@ -189,6 +196,7 @@ impl Parameters {
             memory_bytes_per_s: f64::MAX,
             memory_latency_s: 0.0,
             eager_bytes: f64::MAX,
+            asynchronous_progress: true,
             outstanding_requests: None,
             queues: None,
             calibration: "uncalibrated".into(),
@@ -297,6 +305,10 @@ impl Parameters {
         }
         Ok(())
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn wrong(found: String) -> FabricError {

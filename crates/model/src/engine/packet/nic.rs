@@ -421,6 +421,8 @@ impl<'a> Packets<'a> {
 }
 
 impl Transport for Packets<'_> {
+    const MOVES_EMPTY: bool = true;
+
     fn now(&self) -> f64 {
         self.now
     }

@@ -43,19 +43,35 @@ pub struct ProgramTimes {
 enum What {
     /// All dependencies of the operation are done.
     Ready(u32),
+    /// The same of a computation.
+    Compute(u32),
     /// The operation is done.
     Done(u32),
+    /// A send's request has arrived at its receiver, which has posted the receive.
+    Asked(u32),
+    /// The receiver answers: it is in an MPI call.
+    Answered(u32),
+    /// The answer has arrived at the sender.
+    Granted(u32),
+    /// The sender sends the data: it is in an MPI call.
+    Sent(u32),
     /// The first byte of a send's data would arrive.
     Flow(u32),
 }
 
 impl What {
-    /// Order of simultaneous events: ends come before begins.
+    /// Order of simultaneous events: ends come before begins. Computation occupies a processor after the messages that its
+    /// rank begins, or lets go on, before it, and before requests that arrive.
     fn order(self) -> u64 {
         let (kind, id) = match self {
             Self::Done(id) => (0, id),
             Self::Ready(id) => (1, id),
-            Self::Flow(id) => (2, id),
+            Self::Answered(id) => (2, id),
+            Self::Sent(id) => (3, id),
+            Self::Compute(id) => (4, id),
+            Self::Asked(id) => (5, id),
+            Self::Granted(id) => (6, id),
+            Self::Flow(id) => (7, id),
         };
         kind << 32 | u64::from(id)
     }
@@ -65,6 +81,11 @@ impl What {
         match order >> 32 {
             0 => Self::Done(id),
             1 => Self::Ready(id),
+            2 => Self::Answered(id),
+            3 => Self::Sent(id),
+            4 => Self::Compute(id),
+            5 => Self::Asked(id),
+            6 => Self::Granted(id),
             _ => Self::Flow(id),
         }
     }
@@ -195,7 +216,8 @@ pub fn run(
 /// A send occupies the processor for its overhead, then the node's message engine for its share of the
 /// message rate; after the latency the data shares the network. Messages up to the eager size leave at
 /// once and complete at the sender when they left; larger ones wait until the receiver is ready and for
-/// another round trip, and complete with their data.
+/// another round trip, and complete with their data. Without asynchronous progress a rank that computes neither answers such
+/// a request nor sends the data.
 ///
 /// # Errors
 /// Pairs without a route; programs that never end.
@@ -229,7 +251,7 @@ pub fn run_on<T: Transport>(
     };
     for id in 0..operations.len() as u32 {
         if run.waits[id as usize] == 0 {
-            run.events.add(0.0, What::Ready(id));
+            run.ready(id, 0.0);
         }
     }
     run.go()?;
@@ -339,7 +361,23 @@ impl<T: Transport> Run<'_, T> {
     /// Handles an event; returns the number of transfers begun.
     fn handle(&mut self, what: What, now: f64) -> Result<u64, ModelError> {
         match what {
-            What::Ready(id) => self.begin(id, now)?,
+            What::Ready(id) | What::Compute(id) => self.begin(id, now)?,
+            What::Asked(send) => {
+                let receiver = self.receiver(send);
+                self.when_free(receiver, now, What::Answered(send));
+            }
+            What::Answered(send) => {
+                let latency = self.latency(send)?;
+                self.events.add(now + latency, What::Granted(send));
+            }
+            What::Granted(send) => {
+                let sender = self.program.operations()[send as usize].rank;
+                self.when_free(sender, now, What::Sent(send));
+            }
+            What::Sent(send) => {
+                let latency = self.latency(send)?;
+                self.events.add(now + latency, What::Flow(send));
+            }
             What::Flow(id) => return self.flow(id, now),
             What::Done(id) => {
                 self.ended[id as usize] = now;
@@ -348,12 +386,33 @@ impl<T: Transport> Run<'_, T> {
                     let waits = &mut self.waits[later as usize];
                     *waits -= 1;
                     if *waits == 0 {
-                        self.events.add(now, What::Ready(later));
+                        self.ready(later, now);
                     }
                 }
             }
         }
         Ok(0)
+    }
+
+    fn ready(&mut self, id: u32, now: f64) {
+        let what = match self.program.operations()[id as usize].action {
+            Action::Compute { .. } => What::Compute(id),
+            _ => What::Ready(id),
+        };
+        self.events.add(now, what);
+    }
+
+    /// Lets something happen once the rank does not compute.
+    fn when_free(&mut self, rank: u32, now: f64, what: What) {
+        let free = self.processor[rank as usize];
+        self.events.add(now.max(free), what);
+    }
+
+    fn receiver(&self, send: u32) -> u32 {
+        match self.program.operations()[send as usize].action {
+            Action::Send { to, .. } => to,
+            _ => self.program.operations()[send as usize].rank,
+        }
     }
 
     /// Occupies the rank's processor from `now` on for messages; returns the end of that time.
@@ -415,8 +474,16 @@ impl<T: Transport> Run<'_, T> {
         }
         // Request to send, clear to send, data.
         let latency = self.latency(send)?;
-        let asked = (leaves + latency).max(posted);
-        self.events.add(asked + 2.0 * latency, What::Flow(send));
+        let arrives = leaves + latency;
+        if self.network.parameters.asynchronous_progress {
+            let asked = arrives.max(posted);
+            self.events.add(asked + 2.0 * latency, What::Flow(send));
+        } else if arrives < posted {
+            // The call that posts the receive finds the request.
+            self.events.add(posted, What::Answered(send));
+        } else {
+            self.events.add(arrives, What::Asked(send));
+        }
         Ok(())
     }
 
@@ -446,11 +513,11 @@ impl<T: Transport> Run<'_, T> {
         self.transport.latency(from, to, bytes, send)
     }
 
-    /// A send's data begins to flow; an empty message has no flow.
+    /// A send's data begins to flow; an empty message has no flow unless it is a packet.
     fn flow(&mut self, send: u32, now: f64) -> Result<u64, ModelError> {
         let (from, to, bytes) = self.ends_of(send);
         self.transfers += 1;
-        if bytes == 0.0 {
+        if bytes == 0.0 && !T::MOVES_EMPTY {
             self.deliver(send, now);
             return Ok(0);
         }

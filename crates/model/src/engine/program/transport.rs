@@ -11,6 +11,9 @@ pub trait Transport {
     /// Whether it says what held a transfer back; transfers are listed then.
     const NAMES_BOTTLENECKS: bool = true;
 
+    /// Whether messages without bytes begin like others, since their delays are those of a packet.
+    const MOVES_EMPTY: bool = false;
+
     /// Current time in seconds.
     fn now(&self) -> f64;
 

@@ -1,6 +1,7 @@
 //! Rows of a prediction, caveats, and the answer in a sentence.
 
 use super::RunTime;
+use super::learnt::Margins;
 use hopbyte_fabric::NodeId;
 use hopbyte_fabric::trace::folded::Folded;
 use hopbyte_model::program::{Forecast, LeftOut};
@@ -11,15 +12,16 @@ const MATTERS: f64 = 0.01;
 /// Differences below which the shown figures are equal.
 const SEEN: f64 = 0.0005;
 
-pub(super) fn row(name: &str, f: &Forecast, reference: &Forecast, factors: (f64, f64)) -> RunTime {
+pub(super) fn row(name: &str, f: &Forecast, reference: &Forecast, margins: Margins) -> RunTime {
+    let Margins { factors, rest } = margins;
     let at = |f: &Forecast, factor: f64| f.seconds + (factor - 1.0) * f.network_seconds();
     let gain = |factor| 1.0 - at(f, factor) / at(reference, factor);
     let (a, b) = (gain(factors.0), gain(factors.1));
     RunTime {
         name: name.to_owned(),
         seconds: f.seconds,
-        least_seconds: at(f, factors.0),
-        most_seconds: at(f, factors.1),
+        least_seconds: at(f, factors.0) * (1.0 - rest).max(0.0),
+        most_seconds: at(f, factors.1) * (1.0 + rest),
         compute_seconds: f.compute_seconds,
         waiting_seconds: f.waiting_seconds,
         latency_seconds: f.latency_seconds,

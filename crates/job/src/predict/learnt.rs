@@ -177,17 +177,42 @@ pub(super) fn kept(trace: &str, fabric: &Fabric, ranks: usize) -> Result<(Vec<Ke
     Ok((found, elsewhere))
 }
 
-/// Factors on the network's parts, and their origin in words: so far off as the measured runs were, to both sides.
-pub(super) fn factors(measured: &[Measured], calibration: &str) -> ((f64, f64), String) {
+/// Smallest share of a predicted run time that depends on the network in runs that tell how far off these parts are.
+const TELLING: f64 = 0.1;
+
+/// How far off predictions may be.
+#[derive(Clone, Copy)]
+pub(super) struct Margins {
+    /// Factors on the parts that depend on the network.
+    pub(super) factors: (f64, f64),
+    /// Share of the whole run time, to both sides.
+    pub(super) rest: f64,
+}
+
+/// Margins as wide as the measured runs were off, and their origin in words: in the network's parts, or in the whole run
+/// time where these are a small share of it.
+pub(super) fn margins(measured: &[Measured], calibration: &str) -> (Margins, String) {
+    let tells = |m: &&Measured| m.network_seconds >= TELLING * m.predicted_seconds;
     let off = |m: &Measured| (m.seconds - m.predicted_seconds).abs() / m.network_seconds;
-    let offs = measured.iter().filter(|m| m.network_seconds > 0.0).map(off);
-    let Some(most) = offs.reduce(f64::max) else {
-        let why = match calibration {
-            "uncalibrated" => "uncalibrated",
+    let rest = |m: &Measured| (m.seconds / m.predicted_seconds.max(f64::MIN_POSITIVE) - 1.0).abs();
+    let others = measured.iter().filter(|m| !tells(m));
+    let rest = others.map(rest).fold(0.0, f64::max);
+    let Some(most) = measured.iter().filter(tells).map(off).reduce(f64::max) else {
+        let why = match (measured, calibration) {
+            ([_, ..], _) => "the measured runs spend little time in the network",
+            (_, "uncalibrated") => "uncalibrated",
             _ => "no run of this job was measured on this machine",
         };
-        let text = format!("network times between half and twice the predicted: assumed, {why}");
-        return (UNCALIBRATED, text);
+        let mut text =
+            format!("network times between half and twice the predicted: assumed, {why}");
+        if rest > 0.0 {
+            text.push_str(&format!(
+                "; run times up to {:.1} % off, as theirs",
+                100.0 * rest
+            ));
+        }
+        let factors = UNCALIBRATED;
+        return (Margins { factors, rest }, text);
     };
     let factors = ((1.0 - most).max(0.0), 1.0 + most);
     let errors = measured.iter().map(|m| 100.0 * m.error_ratio);
@@ -203,9 +228,15 @@ pub(super) fn factors(measured: &[Measured], calibration: &str) -> ((f64, f64), 
             errors.fold(f64::NEG_INFINITY, f64::max)
         ),
     };
-    let range = format!("{:.2} and {:.2}", factors.0, factors.1);
-    (
-        factors,
-        format!("network times between {range} of the predicted: {text}"),
-    )
+    let mut text = format!(
+        "network times between {:.2} and {:.2} of the predicted: {text}",
+        factors.0, factors.1
+    );
+    if rest > 0.0 {
+        text.push_str(&format!(
+            "; run times up to {:.1} % off, as those with little time in the network",
+            100.0 * rest
+        ));
+    }
+    (Margins { factors, rest }, text)
 }

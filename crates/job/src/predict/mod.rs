@@ -215,9 +215,9 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
             "{elsewhere} measured runs were on nodes that this machine does not have"
         ));
     }
-    let (factors, interval) = learnt::factors(&measured, &parameters.calibration);
+    let (margins, interval) = learnt::margins(&measured, &parameters.calibration);
     let rows: Vec<RunTime> = (placed.iter().zip(found))
-        .map(|((name, _), f)| row(name, f, &found[0], factors))
+        .map(|((name, _), f)| row(name, f, &found[0], margins))
         .collect();
     unsteady(&rows, &mut notes);
     notes.extend(unmatched(left_out));
@@ -240,7 +240,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
         network: named,
         calibration: parameters.calibration.clone(),
         parameters,
-        factors,
+        factors: margins.factors,
         interval,
         recorded_seconds,
         error_ratio,

@@ -148,13 +148,17 @@ impl Mapping {
             _ => format!("; against in order: {}", changes(&c.baseline, &c.result)),
         };
         let divided = self.divided_text();
+        let limits = match c.current {
+            Some(_) => "the current placement",
+            None => "in order",
+        };
         let proven = match (c.optimal, c.limited) {
-            (true, false) => "; no other placement is better (all were searched)",
-            (true, true) => {
-                "; no other placement without more bytes between nodes or on host links than in order is better (all \
-                 were searched)"
-            }
-            (false, _) => "",
+            (true, false) => "; no other placement is better (all were searched)".to_owned(),
+            (true, true) => format!(
+                "; no other placement without more bytes between nodes or on host links than {limits} is better (all were \
+                 searched)"
+            ),
+            (false, _) => String::new(),
         };
         if c.verdict == Verdict::NoImprovement {
             return format!(

@@ -313,7 +313,10 @@ fn searched(
     let mut best = reference;
     for i in 0..candidates.len() {
         let limits = &candidates[reference].2;
-        if placed(i).1.keeps_limits(limits, &problem.objective) && better(placed(i), placed(best)) {
+        let pays = worth(placed(i).1, limits, &problem.objective)
+            || together(placed(i).0) > together(placed(reference).0);
+        let keeps_limits = placed(i).1.keeps_limits(limits, &problem.objective);
+        if keeps_limits && pays && better(placed(i), placed(best)) {
             best = i;
         }
     }
@@ -387,9 +390,12 @@ fn searched(
         bound.raise(&problem.objective, least.unwrap_or(&candidates[best].2));
     }
     let (which, start, start_cost) = candidates[best].clone();
-    let improved = found
-        .best
-        .filter(|(_, cost)| worth(cost, &start_cost, &problem.objective));
+    let is_worth =
+        |(_, cost): &(Placement, Evaluation)| worth(cost, &start_cost, &problem.objective);
+    // Better, but not worth it: the proof is of another placement than the returned one.
+    let declined = (found.best.as_ref())
+        .is_some_and(|b| b.1.better_than(&start_cost, &problem.objective) && !is_worth(b));
+    let improved = found.best.filter(is_worth);
     let mut best_found = improved.unwrap_or((start, start_cost.clone()));
     let start = &candidates[best];
     let mut others = found.kept;
@@ -422,7 +428,7 @@ fn searched(
     }
     let (placement, result) = best_found;
     let divided = divided.filter(|d: &Evaluation| d.better_than(&result, &problem.objective));
-    let optimal = found.optimal && divided.is_none();
+    let optimal = found.optimal && divided.is_none() && !declined;
     let limited = optimal && !found.free;
     let verdict = match placement == start.1 {
         true => Verdict::NoImprovement,

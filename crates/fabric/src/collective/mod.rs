@@ -169,7 +169,11 @@ impl Operation<'_> {
             return Err(wrong("ranks", n.to_string(), expected));
         }
         if self.is_all_pairs() && (n as u64).pow(2) > MAX_PAIRS {
-            let expected = format!("at most {MAX_PAIRS} pairs; bruck or ring have fewer");
+            let fewer = match self.collective {
+                Collective::Alltoall => "bruck has",
+                _ => "bruck or ring have",
+            };
+            let expected = format!("at most {MAX_PAIRS} pairs; {fewer} fewer");
             return Err(wrong("ranks", n.to_string(), expected));
         }
         if n > 0 && self.root as usize >= n {

@@ -7,6 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 /// Candidate swaps of either kind in one step.
 const CANDIDATES: usize = 96;
+/// Most pairs of a task and a slot of which all are candidates.
+const MOST_PAIRS: usize = 4096;
 /// Largest allocation, in nodes, of which all pairs are candidates.
 const MOST_NODES: usize = 64;
 /// Links that are compared between candidates; the step that is taken is evaluated on all links.
@@ -362,16 +364,32 @@ impl<'a> Walk<'a> {
         matches!(self.problem.objective, Objective::HopBytes)
     }
 
-    /// Swaps that bring a task to its target node, or to the node of its heaviest partner.
+    /// Swaps that bring a task to its target node, or to the node of its heaviest partner; all swaps of small problems.
     fn candidates(&self) -> Vec<Swap> {
         let tasks = 0..self.slots.len() as u32;
+        let fresh = |swap: &Swap| !self.left.contains(&(swap.task, swap.to.node));
+        if self.slots.len() * self.problem.allocation.capacity() <= MOST_PAIRS {
+            return tasks.flat_map(|t| self.anywhere(t)).filter(fresh).collect();
+        }
         let away = |t: &u32| self.slots[*t as usize].node != self.target.node(*t);
         let homeward = self.some(tasks.clone().filter(away).collect());
         let homeward = homeward.into_iter().filter_map(|t| self.homeward(t));
         let together = self.some(tasks.collect()).into_iter();
         let together = together.filter_map(|t| self.together(t));
-        let fresh = |swap: &Swap| !self.left.contains(&(swap.task, swap.to.node));
         homeward.chain(together).filter(fresh).collect()
+    }
+
+    /// The swaps of a task with tasks of higher number on other nodes, and its moves to their free slots.
+    fn anywhere(&self, task: u32) -> impl Iterator<Item = Swap> + '_ {
+        let here = self.slots[task as usize].node;
+        let nodes = self.problem.allocation.nodes().iter();
+        let slots = nodes.flat_map(|&(node, room)| (0..room).map(move |slot| Slot { node, slot }));
+        let swaps = slots.map(move |to| Swap {
+            task,
+            other: self.taken.get(&to).copied(),
+            to,
+        });
+        swaps.filter(move |s| s.to.node != here && s.other.is_none_or(|other| other > task))
     }
 
     /// At most [`CANDIDATES`] tasks, spread evenly over all and different in every step.

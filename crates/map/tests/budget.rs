@@ -93,6 +93,30 @@ proptest! {
 }
 
 #[test]
+fn a_single_move_to_a_free_slot_near_the_partner_is_found() {
+    let fabric = spec::fabric("fattree:down=2x3,up=1x1").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let exchange = Exchange::new(2, [(1, 0, 1.0, 1)]).unwrap();
+    let node = |name: &str| fabric.find_node(name).unwrap();
+    let nodes = [("h4", 1), ("h1", 3), ("h2", 1), ("h3", 2)];
+    let nodes = nodes.iter().map(|&(name, slots)| (node(name), slots));
+    let allocation = Allocation::new(&fabric, nodes.collect()).unwrap();
+    let slots = ["h2", "h4"].map(|name| Slot {
+        node: node(name),
+        slot: 0,
+    });
+    let current = Placement::new(&fabric, &allocation, slots.to_vec()).unwrap();
+    let problem = Problem {
+        current: Some(&current),
+        objective: Objective::HopBytes,
+        ..Problem::new(&fabric, &routing, &exchange, &allocation)
+    };
+    let target = map(&problem, &options(), &|_| {}).unwrap().0;
+    let (_, cost) = within(&problem, &current, &target, 1, None).unwrap();
+    assert_eq!(cost.hop_bytes, 0.0);
+}
+
+#[test]
 fn a_move_that_takes_longer_than_it_gains_is_not_made() {
     let fabric = spec::fabric("torus:8:link=1,host=1").unwrap();
     let routing = Routing::default_for(&fabric);

@@ -291,6 +291,7 @@ fn ranks_get_the_cores_of_their_slots() {
     let seen = |core: u32, host: &str| {
         Some(Seen {
             host: host.into(),
+            gpu: None,
             shared: None,
             cpus: None,
             cores: Some(core.to_string()),
@@ -405,6 +406,7 @@ fn a_job_is_compared_with_its_placement() {
     let rank = |host: &str, shared| {
         Some(Seen {
             host: host.into(),
+            gpu: None,
             shared: Some(shared),
             cpus: Some("0-1".into()),
             cores: None,

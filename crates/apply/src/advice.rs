@@ -105,6 +105,10 @@ pub(crate) fn rank_order(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     Advice::new("export MPICH_RANK_REORDER_METHOD=3  # with the file as MPICH_RANK_ORDER in the working directory")
         .warn(long)
         .warn(layout.order_note())
+        .warn(training::gpu_order(layout).map(|_| {
+            "the choice of GPUs holds where programs take them by the launcher's local number (SLURM_LOCALID): by MPI's rank \
+             on the node it is lost; rank-gpus keeps it"
+        }))
 }
 
 pub(crate) fn grid_order(layout: &Layout<'_>, _: Option<bool>) -> Advice {
@@ -130,7 +134,11 @@ pub(crate) fn openmpi_hosts(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     Advice::new(format!(
         "mpirun -n {n} --map-by seq --hostfile FILE ./app  # Open MPI 5: --map-by seq:file=FILE"
     ))
-    .warn(["sequential mapping does not bind ranks to cores; openmpi-rankfile does"])
+    .warn(
+        (!layout.gpus)
+            .then_some("sequential mapping does not bind ranks to cores; openmpi-rankfile does"),
+    )
+    .warn(training::gpu_order(layout))
 }
 
 pub(crate) fn slurm_hosts(layout: &Layout<'_>, mpich: Option<bool>) -> Advice {
@@ -177,6 +185,7 @@ pub(crate) fn slurm_plane(layout: &Layout<'_>, _: Option<bool>) -> Advice {
             layout.most()
         ))
     }
+    .warn(training::gpu_order(layout))
 }
 
 pub(crate) fn hydra(layout: &Layout<'_>, _: Option<bool>) -> Advice {
@@ -189,12 +198,13 @@ pub(crate) fn hydra(layout: &Layout<'_>, _: Option<bool>) -> Advice {
         ..Advice::new(format!("mpiexec -n {} -f FILE ./app", layout.ranks()))
     }
     .warn(["inside Slurm, MPICH refuses a host that is named several times"])
+    .warn(training::gpu_order(layout))
 }
 
 /// Intel's Hydra groups ranks by host name: 2021.17 keeps shared memory for any order of the file.
 pub(crate) fn intel(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     let n = layout.ranks();
-    Advice::new(format!("mpiexec -n {n} -machinefile FILE ./app"))
+    Advice::new(format!("mpiexec -n {n} -machinefile FILE ./app")).warn(training::gpu_order(layout))
 }
 
 pub(crate) fn flux_hosts(layout: &Layout<'_>, _: Option<bool>) -> Advice {
@@ -203,6 +213,7 @@ pub(crate) fn flux_hosts(layout: &Layout<'_>, _: Option<bool>) -> Advice {
         layout.hosts.len(),
         layout.ranks()
     ))
+    .warn(training::gpu_order(layout))
 }
 
 pub(crate) fn flux_task_map(layout: &Layout<'_>, _: Option<bool>) -> Advice {
@@ -212,16 +223,22 @@ pub(crate) fn flux_task_map(layout: &Layout<'_>, _: Option<bool>) -> Advice {
         layout.ranks()
     ))
     .warn(["nodes are numbered in the allocation's order: flux resource list must show the same"])
+    .warn(training::gpu_order(layout))
 }
 
 pub(crate) fn pals(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     Advice::new(format!("mpiexec -n {} $(cat FILE) ./app", layout.ranks()))
+        .warn(training::gpu_order(layout))
 }
 
-pub(crate) fn node_order(_: &Layout<'_>, _: Option<bool>) -> Advice {
-    Advice::new(
-        "torchrun --nnodes=$(wc -l < FILE) --node_rank=$(($(grep -nxF \"$(hostname)\" FILE | cut -d: -f1) - 1)) app.py",
-    )
+pub(crate) fn node_order(layout: &Layout<'_>, _: Option<bool>) -> Advice {
+    Advice::new(format!(
+        "torchrun --nnodes=$(wc -l < FILE) --nproc_per_node={} \
+         --node_rank=$(($(grep -nxF \"$(hostname)\" FILE | cut -d: -f1) - 1)) \
+         --master_addr=$(head -n 1 FILE) --master_port=29500 app.py",
+        layout.most()
+    ))
+    .warn(training::gpu_order(layout).map(|why| why.replace("rank-gpus keeps", "torchrun keeps")))
 }
 
 /// The process mapping that PMI passes to MPICH: `(vector,(first node,nodes,ranks each),…)`.

@@ -13,6 +13,8 @@ const MOST_PROCESSORS: u32 = 1 << 16;
 pub struct Seen {
     /// Its host.
     pub host: String,
+    /// Its GPU, by the name of the machine's place; `None` if unknown.
+    pub gpu: Option<String>,
     /// Number of ranks that share memory with it, including itself; `None` if unknown.
     pub shared: Option<u32>,
     /// Processors in its affinity mask, as `0-3,8`; `None` if unknown.
@@ -21,14 +23,14 @@ pub struct Seen {
     pub cores: Option<String>,
 }
 
-/// A rank on another host than the placement's.
+/// A rank on another host than the placement's, or on another GPU of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The rank.
     pub rank: usize,
-    /// Host in the placement; `None` for a rank beyond the placement.
+    /// Host, or GPU of the same host, in the placement; `None` for a rank beyond the placement.
     pub expected: Option<String>,
-    /// Host that the rank started on; `None` if it did not start.
+    /// Host, or GPU of the same host, that the rank started on; `None` if it did not start.
     pub found: Option<String>,
 }
 
@@ -61,7 +63,7 @@ pub struct OffCore {
 pub struct Checked {
     /// Ranks of the placement.
     pub ranks: usize,
-    /// Ranks on another host, in rank order.
+    /// Ranks on another host or GPU, in rank order.
     pub elsewhere: Vec<Difference>,
     /// Hosts that the launcher treats as several nodes.
     pub split: Vec<Split>,
@@ -114,6 +116,15 @@ fn compared(layout: &Layout<'_>, seen: &[Option<Seen>], cores: bool) -> Checked 
                 expected: expected.map(str::to_owned),
                 found: found.map(|f| f.host.clone()),
             });
+        } else if let Some(gpu) = found.and_then(|f| f.gpu.as_deref()) {
+            let own = layout.node_name(rank);
+            if own != gpu {
+                checked.elsewhere.push(Difference {
+                    rank,
+                    expected: Some(own.to_owned()),
+                    found: Some(gpu.to_owned()),
+                });
+            }
         }
     }
     // Shared memory and cores are reported only if every rank is on its host.

@@ -108,14 +108,14 @@ launchers! {
         ..row("mpich-method-4", "method4.options", hosts(grid::method_4, advice::method_4))
     },
     OpenmpiRankfile: "Open MPI rankfile: mpirun --rankfile, from version 5 --map-by rankfile:file=" => Syntax {
-        effect: "nothing is lost: each rank is bound to the core of its slot",
+        effect: "nothing is lost: each rank is bound to the core of its slot; refused for GPUs, whose cores are not known",
         seen_on: "Open MPI 4.1.4, 5.0.11",
         binding: Binding::Rankfile,
         read_back: Some("rankfile"),
         ..row("openmpi-rankfile", "rankfile", hosts(ranks::rankfile, advice::rankfile))
     },
     OpenmpiHostfile: "Open MPI hostfile for sequential mapping, one host per rank" => Syntax {
-        effect: "ranks are not bound to cores, with a warning",
+        effect: "ranks are not bound to cores, and a choice of GPUs on a host is lost, with warnings",
         seen_on: "Open MPI 4.1.4, 5.0.11",
         binding: Binding::Unbound,
         read_back: Some("hostfile"),
@@ -136,14 +136,14 @@ launchers! {
         ..row("slurm-plane", "slurm.plane", hosts(blocks::plane, advice::slurm_plane))
     },
     HydraHostfile: "Hostfile of MPICH's Hydra: host:ranks in rank order" => Syntax {
-        effect: "each run of neighbouring ranks becomes a node of its own: refused where a node has two",
+        effect: "each run of neighbouring ranks becomes a node of its own: refused where a node has two; a choice of GPUs on a host is lost, with a warning",
         seen_on: "MPICH 4.0.2, 5.0.2",
         binding: Binding::Option("-bind-to user:", ","),
         read_back: Some("hostfile"),
         ..row("hydra-hostfile", "hydra.hosts", hosts(blocks::host_counts, advice::hydra))
     },
     IntelMachinefile: "Machine file of Intel MPI: the same syntax, for its Hydra" => Syntax {
-        effect: "nothing is lost: ranks are counted by host name, and shared memory is kept",
+        effect: "ranks are counted by host name, and shared memory is kept; a choice of GPUs on a host is lost, with a warning",
         seen_on: "Intel MPI 2021.17",
         binding: Binding::Option("-genv I_MPI_PIN_PROCESSOR_LIST ", ","),
         read_back: Some("hostfile"),
@@ -329,7 +329,9 @@ impl Launch<'_> {
                 let layout = Layout::new(self)?;
                 Prepared {
                     text: text(&layout)?,
-                    advice: advice(&layout, self.mpich).bound(syntax.binding, &layout),
+                    advice: advice(&layout, self.mpich)
+                        .bound(syntax.binding, &layout)
+                        .warn(training::renumbered(&layout)),
                 }
             }
         })

@@ -120,6 +120,12 @@ impl<'a> Layout<'a> {
         self.hosts[self.place[rank] as usize]
     }
 
+    /// Name of a rank's node: with GPUs that of its GPU.
+    pub(crate) fn node_name(&self, rank: usize) -> &'a str {
+        let slot = self.launch.placement.slots()[rank];
+        &self.launch.fabric.node(slot.node).name
+    }
+
     /// Core of a rank: by default the number of its slot.
     pub(crate) fn core(&self, rank: usize) -> u32 {
         let slot = self.slot[rank];

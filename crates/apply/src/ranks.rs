@@ -53,8 +53,17 @@ fn comma_lines(numbers: &[u32]) -> String {
     text
 }
 
-/// `rank N=HOST slot=CORE`, one line per rank.
+/// `rank N=HOST slot=CORE`, one line per rank. Open MPI refuses a line without a slot, and the number of a GPU is no core.
 pub(crate) fn rankfile(layout: &Layout<'_>) -> Result<String, ApplyError> {
+    if layout.gpus && layout.cores.is_none() {
+        return Err(ApplyError::Inexpressible {
+            what: "placement on GPUs",
+            format: "openmpi-rankfile",
+            why: "it names the core of every rank, and the cores near the GPUs are not known"
+                .into(),
+            instead: "use rank-gpus, or openmpi-hostfile, with which ranks are not bound".into(),
+        });
+    }
     let mut text = String::new();
     for rank in 0..layout.ranks() {
         // Writing to a String cannot fail.

@@ -138,7 +138,10 @@ pub(crate) fn kueue(layout: &Layout<'_>) -> Result<String, ApplyError> {
 }
 
 pub(crate) fn kueue_advice(layout: &Layout<'_>, _: Option<bool>) -> Advice {
-    Advice::new("kubectl patch workload NAME --subresource=status --patch-file FILE  # under admission.podSetAssignments[0]")
+    Advice::new(
+        "(printf -- '- op: add\\n  path: /status/admission/podSetAssignments/0/topologyAssignment\\n  value:\\n'; \
+         sed -n 's/^  /    /p' FILE) | kubectl patch workload NAME --subresource=status --type=json --patch-file /dev/stdin",
+    )
         .warn(["Kueue assigns topologies itself: the order holds where its own controller is off, or as nodeSelector by pod index (node-order; Volcano's hostfile has the same lines)"])
         .warn(scrambled(layout, "a pod"))
 }
@@ -174,4 +177,48 @@ pub(crate) fn gpu_bind(layout: &Layout<'_>) -> Option<Result<String, String>> {
     } else {
         Err("hosts take their GPUs in different orders, which --gpu-bind cannot say: rank-gpus gives each rank its own".into())
     })
+}
+
+/// A warning if local ranks do not take the GPUs of their host in order, for launchers that name hosts alone.
+pub(crate) fn gpu_order(layout: &Layout<'_>) -> Option<String> {
+    if !layout.gpus {
+        return None;
+    }
+    let mut next = vec![0; layout.hosts.len()];
+    let wrong = layout
+        .place
+        .iter()
+        .zip(&layout.slot)
+        .find(|&(&place, &slot)| {
+            let next = &mut next[place as usize];
+            *next += 1;
+            slot != *next - 1
+        });
+    wrong.map(|(&place, _)| {
+        format!(
+            "ranks take the GPUs of a host in the order of ranks: the choice of GPUs on {} is lost; rank-gpus keeps it",
+            layout.hosts[place as usize]
+        )
+    })
+}
+
+/// A note if the allocated GPUs of a host are not its first ones: files number the allocated ones from 0.
+pub(crate) fn renumbered(layout: &Layout<'_>) -> Option<String> {
+    let (fabric, allocation) = (layout.launch.fabric, layout.launch.allocation);
+    let inside = fabric.inside().filter(|_| layout.gpus)?;
+    let mut by_host: Vec<Vec<u32>> = vec![Vec::new(); layout.hosts.len()];
+    for &(node, _) in allocation.nodes() {
+        let own = fabric.node(node).host.as_str();
+        let host = layout.hosts.iter().position(|h| *h == own)?;
+        by_host[host].push(inside.number_on_host(node)?);
+    }
+    by_host.iter_mut().for_each(|gpus| gpus.sort_unstable());
+    let moved = |gpus: &Vec<u32>| (0..).zip(gpus).any(|(i, &gpu)| gpu != i);
+    let host = by_host.iter().position(moved)?;
+    let gpus = listed(&by_host[host]);
+    Some(format!(
+        "GPUs are numbered from 0 among those allocated, as in a job that sees no others: on {} these are {gpus}; \
+         where a job sees all, set CUDA_VISIBLE_DEVICES={gpus} first",
+        layout.hosts[host]
+    ))
 }

@@ -291,6 +291,7 @@ fn ranks_get_the_cores_of_their_slots() {
     let seen = |core: u32, host: &str| {
         Some(Seen {
             host: host.into(),
+            gpu: None,
             shared: None,
             cpus: None,
             cores: Some(core.to_string()),
@@ -405,6 +406,7 @@ fn a_job_is_compared_with_its_placement() {
     let rank = |host: &str, shared| {
         Some(Seen {
             host: host.into(),
+            gpu: None,
             shared: Some(shared),
             cpus: Some("0-1".into()),
             cores: None,
@@ -495,13 +497,61 @@ fn gpus_of_a_host_are_its_slots() {
     let a = Allocation::new(&f, nodes.iter().map(|&n| (n, 1)).collect()).unwrap();
     let order = [f.places_of_host("h1"), f.places_of_host("h3")].concat();
     let p = Placement::on_nodes(&f, &a, order.iter().copied()).unwrap();
-    let rankfile = render(Launcher::OpenmpiRankfile, &f, &a, &p).unwrap();
-    let lines: Vec<&str> = rankfile.lines().filter(|l| l.starts_with("rank")).collect();
-    assert_eq!(lines.len(), 16, "{rankfile}");
-    assert!(lines[0].starts_with("rank 0=h1 slot=0"), "{rankfile}");
-    assert!(lines[13].starts_with("rank 13=h3 slot=5"), "{rankfile}");
+    let gpus = render(Launcher::RankGpus, &f, &a, &p).unwrap();
+    let lines: Vec<&str> = gpus.lines().skip(1).collect();
+    assert_eq!(lines.len(), 16, "{gpus}");
+    assert_eq!((lines[0], lines[13]), ("0,h1,0", "13,h3,5"));
+    // The number of a GPU is no core.
+    let refused = render(Launcher::OpenmpiRankfile, &f, &a, &p).unwrap_err();
+    assert!(
+        refused.to_string().contains("cores near the GPUs"),
+        "{refused}"
+    );
     let hosts = render(Launcher::SlurmHostfile, &f, &a, &p).unwrap();
     assert_eq!(hosts.lines().filter(|l| *l == "h1").count(), 8, "{hosts}");
+}
+
+/// Some GPUs of two hosts: files number the allocated ones, and say so; a rank on another GPU of its host is elsewhere.
+#[test]
+fn gpus_of_a_part_of_a_host_are_told() {
+    let f = spec::machine("gpu-rails").unwrap().fabric;
+    let names = ["h0-r2", "h0-r5", "h1-r2", "h1-r5"];
+    let nodes = names.map(|n| f.find_node(n).unwrap());
+    let a = Allocation::new(&f, nodes.iter().map(|&n| (n, 1)).collect()).unwrap();
+    let order = [1, 0, 2, 3].map(|i| nodes[i]);
+    let p = Placement::on_nodes(&f, &a, order).unwrap();
+    let notes = |launcher| {
+        let prepared = launch((&f, &a), &p, None).prepare(launcher).unwrap();
+        prepared.advice.warnings.join("\n")
+    };
+    for launcher in [
+        Launcher::OpenmpiHostfile,
+        Launcher::IntelMachinefile,
+        Launcher::HydraHostfile,
+        Launcher::MpichRankOrder,
+    ] {
+        let notes = notes(launcher);
+        assert!(notes.contains("CUDA_VISIBLE_DEVICES=2,5"), "{notes}");
+        assert!(notes.contains("rank-gpus keeps it"), "{notes}");
+    }
+    assert!(!notes(Launcher::RankGpus).contains("rank-gpus keeps it"));
+    let seen = |gpus: [usize; 4]| -> Vec<Option<Seen>> {
+        let of = |at: usize| Seen {
+            host: names[at][..2].into(),
+            gpu: Some(names[at].into()),
+            shared: None,
+            cpus: None,
+            cores: None,
+        };
+        gpus.map(|at| Some(of(at))).to_vec()
+    };
+    let check = |seen: &[Option<Seen>]| launch((&f, &a), &p, None).check(seen, false).unwrap();
+    assert!(check(&seen([1, 0, 2, 3])).holds());
+    let checked = check(&seen([0, 1, 2, 3]));
+    let first = &checked.elsewhere[0];
+    assert_eq!(checked.elsewhere.len(), 2);
+    assert_eq!(first.expected.as_deref(), Some("h0-r5"));
+    assert_eq!(first.found.as_deref(), Some("h0-r2"));
 }
 
 /// Two hosts of GPUs: the second host first, its GPUs in another order.

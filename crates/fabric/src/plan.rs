@@ -258,7 +258,13 @@ fn parsed(text: &str, rest: &str) -> Result<(Plan, Grid, Grid), FabricError> {
             .hint(HINT)
     };
     let mut plan = Plan::default();
+    let mut keys = Vec::new();
     for option in rest.split(',').filter(|o| !o.is_empty()) {
+        let key = option.split('=').next().unwrap_or(option);
+        if keys.contains(&key) {
+            return Err(wrong(option, &format!("{key} once")).into());
+        }
+        keys.push(key);
         let set = option
             .split_once('=')
             .and_then(|(key, value)| plan.set(key, value));
@@ -502,6 +508,7 @@ mod tests {
             ("", "dp·tp·pp from 2"),
             ("dp=1", "dp·tp·pp from 2"),
             ("dp=0", "found dp=0"),
+            ("dp=2,dp=4", "found dp=4, expected dp once"),
             ("dp=4096,tp=4096,pp=4096", "dp·tp·pp"),
             ("dp=8,ep=3", "an ep that divides dp"),
             ("dp=8,cp=3,ep=16", "an ep that divides dp"),

@@ -43,16 +43,23 @@ struct PlaceLine {
     shared: Option<u32>,
 }
 
-/// Ranks' places from the job's own file (placement.csv of `hopbyte record`, rankfile, hostfile).
+/// Ranks' places from the job's own file (placement.csv of `hopbyte record`, rankfile, hostfile); their GPUs if it states
+/// them.
 ///
 /// # Errors
 /// The file cannot be read or names other nodes.
 pub fn of_file(path: &Path, fabric: &Fabric, allocation: &Allocation) -> Result<Vec<Option<Seen>>> {
-    let placed = read_placement(path, fabric, None)
-        .or_else(|_| read_placement(path, fabric, Some(allocation)))?;
+    // Numbers of GPUs may count among the allocated ones; a job that ran elsewhere is read without its allocation.
+    let placed = read_placement(path, fabric, Some(allocation));
+    let placed = match placed {
+        Ok(placed) => placed,
+        Err(why) => read_placement(path, fabric, None).map_err(|_| why)?,
+    };
     let of = |slot: &hopbyte_fabric::Slot| {
+        let node = fabric.node(slot.node);
         Some(Seen {
-            host: fabric.node(slot.node).host.clone(),
+            host: node.host.clone(),
+            gpu: placed.states_gpus.then(|| node.name.clone()),
             shared: None,
             cpus: None,
             cores: None,
@@ -183,6 +190,7 @@ fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
         }
         seen[rank] = Some(Seen {
             host: line.host,
+            gpu: None,
             shared: line.shared,
             cpus: line.cpus,
             cores: line.cores.filter(|c| !c.is_empty()),

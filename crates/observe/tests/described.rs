@@ -109,3 +109,137 @@ fn instances_have_their_switches() {
         .fold(0.0, f64::max);
     assert!(gb >= 800.0, "the uplink of two hosts of 400 GB/s, not {gb}");
 }
+
+/// A host of the file: below each of two CPUs a GPU behind switches of its own, one beside an adapter, and an adapter alone.
+/// The first adapter of a CPU is as near to both GPUs, and over NVLink to all.
+fn topology(link: &str) -> String {
+    let pci = |bus: &str, class: &str, content: &str| {
+        format!(
+            "<pci busid=\"0000:{bus}:00.0\" class=\"{class}\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\">{content}</pci>"
+        )
+    };
+    let switch = |bus: &str, content: &str| pci(bus, "0x060400", content);
+    let gpu = |bus: &str, dev: u32| {
+        let target = "<LINK target=\"0000:c7:00.0\" count=\"12\" tclass=\"0x068000\"/>";
+        let target = target.replace("LINK", link);
+        pci(
+            bus,
+            "0x030200",
+            &format!("<gpu dev=\"{dev}\" sm=\"80\">{target}</gpu>"),
+        )
+    };
+    let nic = |bus: &str, dev: u32| {
+        let net = format!("<nic><net name=\"mlx5_{dev}\" dev=\"{dev}\" speed=\"200000\"/></nic>");
+        pci(bus, "0x020700", &net)
+    };
+    let cpu = |c: u32, gpus: [u32; 2]| {
+        let deep = switch(
+            &format!("{c}1"),
+            &switch(&format!("{c}2"), &gpu(&format!("{c}3"), gpus[0])),
+        );
+        let beside = nic(&format!("{c}5"), 2 * c)
+            + &switch(&format!("{c}6"), &gpu(&format!("{c}7"), gpus[1]));
+        let beside = switch(&format!("{c}4"), &beside);
+        let alone = switch(&format!("{c}8"), &nic(&format!("{c}9"), 2 * c + 1));
+        let top = switch(&format!("{c}0"), &(deep + &beside + &alone));
+        format!("<cpu numaid=\"{c}\">{top}</cpu>")
+    };
+    format!(
+        "<system version=\"1\">\n{}{}</system>\n",
+        cpu(0, [3, 2]),
+        cpu(1, [0, 1])
+    )
+}
+
+#[test]
+fn gpus_of_a_file_have_their_numbers_and_the_adapters_next_to_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("topology.xml");
+    std::fs::write(&file, topology("nvlink")).unwrap();
+    let with = |hosts: &str| {
+        let mut files = MachineFiles::new("fattree:down=8x4,up=1x8,rails=4,link=50");
+        files.hosts = vec![format!("{}{hosts}", file.display())];
+        read_machine(&files)
+    };
+    let machine = with("@h[0-7]").unwrap();
+    let fabric = &machine.fabric;
+    let inside = fabric.inside().unwrap();
+    let places = fabric.places_of_host("h1");
+    let ports: Vec<(Option<u32>, &str, &str)> = places
+        .iter()
+        .map(|&p| {
+            let port = fabric.node(inside.port_of(p));
+            (
+                inside.number_on_host(p),
+                &fabric.node(p).name[..],
+                &port.name[..],
+            )
+        })
+        .collect();
+    let expected = [
+        (Some(0), "h1 gpu0", "h1-r3"),
+        (Some(1), "h1 gpu1", "h1-r2"),
+        (Some(2), "h1 gpu2", "h1-r0"),
+        (Some(3), "h1 gpu3", "h1-r1"),
+    ];
+    assert_eq!(ports, expected);
+    assert_eq!(inside.rule().name(), "rail");
+    // The way out leads over PCIe.
+    let mut links = Vec::new();
+    let place = |name: &str| fabric.find_node(name).unwrap();
+    let ends = (place("h0 gpu3"), place("h1 gpu3"));
+    machine
+        .routing
+        .route(fabric, ends.0, ends.1, &mut links)
+        .unwrap();
+    let names: Vec<String> = links.iter().map(|&l| fabric.link_name(l)).collect();
+    assert!(names.iter().all(|n| !n.contains("NVLink")), "{names:?}");
+    // A rule after the file; hosts that the file does not fit.
+    let machine = with("/nearest@h[0-7]").unwrap();
+    assert_eq!(machine.fabric.inside().unwrap().rule().name(), "nearest");
+    let error = with("/near@h0").unwrap_err().to_string();
+    assert!(error.contains("one of nearest, rail, striped"), "{error}");
+    let error = with("").unwrap_err().to_string();
+    assert!(
+        error.contains("mlx5_0") && error.contains("h0-r0"),
+        "{error}"
+    );
+    // xGMI joins GPUs as NVLink does.
+    std::fs::write(&file, topology("xgmi")).unwrap();
+    let machine = with("@h[0-7]").unwrap();
+    assert_eq!(machine.fabric.inside().unwrap().rule().name(), "rail");
+}
+
+#[test]
+fn a_machine_has_one_choice_of_ports() {
+    let with = |hosts: [&str; 2]| {
+        let mut files = MachineFiles::new("fattree:down=8x8,up=1x8,rails=8,link=50");
+        files.hosts = hosts.map(str::to_owned).to_vec();
+        read_machine(&files)
+    };
+    let error = with(["dgx-h100/nearest@h[0-3]", "dgx-a100/rail@h[4-7]"]).unwrap_err();
+    assert!(error.to_string().contains("one choice of ports"), "{error}");
+    let machine = with(["dgx-h100@h[0-3]", "dgx-a100/nearest@h[4-7]"]).unwrap();
+    assert_eq!(machine.fabric.inside().unwrap().rule().name(), "nearest");
+    assert!(has_note(&machine, "chosen by one rule, nearest"));
+}
+
+/// A node of an NVLink domain with a GPU less stays in it.
+#[test]
+fn a_node_with_fewer_gpus_is_in_its_domain() {
+    let text = std::fs::read_to_string(seed("kubernetes/mixed.json")).unwrap();
+    let at = text.find("\"name\": \"rack-1\"").unwrap();
+    let (before, after) = text.split_at(at);
+    let less = after.replacen("\"nvidia.com/gpu\": \"4\"", "\"nvidia.com/gpu\": \"3\"", 2);
+    assert_ne!(less, after);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nodes.json");
+    std::fs::write(&file, before.to_owned() + &less).unwrap();
+    let machine = read_machine(&MachineFiles::new(file.display().to_string())).unwrap();
+    let inside = machine.fabric.inside().unwrap();
+    let summary = inside.summary();
+    assert_eq!((summary.hosts, summary.units, summary.places), (6, 5, 39));
+    let place = |name: &str| machine.fabric.find_node(name).unwrap();
+    assert!(inside.is_joined(place("rack-0 gpu3"), place("rack-1 gpu2")));
+    assert!(machine.fabric.find_node("rack-1 gpu3").is_err());
+}

@@ -1,6 +1,7 @@
 //! Adding the inside of hosts to a fabric.
 
 use super::inside::{Inside, NO, NONE, Seat, Unit};
+use super::rails::rails;
 use super::ways::Ways;
 use super::{HostKind, HostsRecord, Local, UnitSpec};
 use crate::bounds::{CAPACITY, MAX_LATENCY, MAX_LINKS, MAX_NODES, MAX_ROUTERS};
@@ -56,6 +57,7 @@ impl Fabric {
             self.links.len(),
             self.kinds.len(),
         ];
+        let rails = self.rails_of_units(&hosts.kinds, &hosts.units);
         let mut inside = Inside {
             rule: hosts.rule,
             kinds: hosts
@@ -67,8 +69,8 @@ impl Fabric {
             seats: Vec::new(),
             network,
         };
-        for spec in hosts.units {
-            self.add_unit(&mut inside, spec)?;
+        for (spec, rails) in hosts.units.into_iter().zip(rails) {
+            self.add_unit(&mut inside, spec, rails)?;
         }
         for number in hosts.down {
             let links = self.links.len() - network[2];
@@ -171,13 +173,41 @@ impl Fabric {
         Ok(())
     }
 
-    fn add_unit(&mut self, inside: &mut Inside, spec: UnitSpec) -> Result<(), FabricError> {
+    /// The rail of every port of each unit.
+    fn rails_of_units(&self, kinds: &[HostKind], units: &[UnitSpec]) -> Vec<Vec<u16>> {
+        let mut hosts: Vec<(&str, Vec<NodeId>)> = Vec::new();
+        // By unit, the host and position of every port.
+        let mut seats: Vec<Vec<(usize, usize)>> = Vec::new();
+        for unit in units {
+            let first = hosts.len();
+            hosts.extend(unit.hosts.iter().map(|h| (h.as_str(), Vec::new())));
+            let on = &kinds[unit.kind as usize].ports;
+            let seat = |(&port, &on): (&NodeId, &u16)| {
+                let host = first + usize::from(on);
+                hosts[host].1.push(port);
+                (host, hosts[host].1.len() - 1)
+            };
+            seats.push(unit.ports.iter().zip(on).map(seat).collect());
+        }
+        let hosts: Vec<(&str, &[NodeId])> = hosts.iter().map(|h| (h.0, &h.1[..])).collect();
+        let rails = rails(&hosts, |n| self.nodes[n.index()].name.as_str());
+        let of_unit = |unit: Vec<(usize, usize)>| unit.iter().map(|s| rails[s.0].0[s.1]).collect();
+        seats.into_iter().map(of_unit).collect()
+    }
+
+    fn add_unit(
+        &mut self,
+        inside: &mut Inside,
+        spec: UnitSpec,
+        rails: Vec<u16>,
+    ) -> Result<(), FabricError> {
         let kind = &inside.kinds[spec.kind as usize].0;
         let unit = Unit {
             first_own: self.nodes.len() as u32,
             first_router: self.routers.len() as u32,
             first_link: self.links.len() as u32,
             spec,
+            rails,
         };
         for (&port, &host) in unit.spec.ports.iter().zip(&kind.ports) {
             self.nodes[port.index()]

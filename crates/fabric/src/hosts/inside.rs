@@ -14,6 +14,8 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unit {
     pub(super) spec: UnitSpec,
+    /// The rail of every port.
+    pub(super) rails: Vec<u16>,
     pub(super) first_own: u32,
     pub(super) first_router: u32,
     pub(super) first_link: u32,
@@ -128,10 +130,13 @@ impl Inside {
         seat.map(|s| s.place).filter(|&p| p != NO)
     }
 
-    /// Number of a place on its host, from 0.
+    /// Number of a place on its host: that in the names of GPUs (`gpu3`) if each has one, else its position from 0.
     pub fn number_on_host(&self, node: NodeId) -> Option<u32> {
         let seat = self.seats.get(node.index()).filter(|s| s.place != NO)?;
         let kind = &self.kinds[self.units[seat.unit as usize].spec.kind as usize].0;
+        if let Some(number) = kind.named_number(usize::from(seat.place)) {
+            return Some(number);
+        }
         let host = |p: usize| kind.host_of(kind.places[p]);
         let own = host(usize::from(seat.place));
         let before = (0..usize::from(seat.place)).filter(|&p| host(p) == own);

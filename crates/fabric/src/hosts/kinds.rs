@@ -218,41 +218,43 @@ impl Published {
         }
     }
 
-    /// The structure of `hosts` hosts with `ports` ports each.
+    /// The structure of a unit of hosts.
     ///
     /// With as many ports as GPUs a GPU and its adapter are one node: the adapter's rate is below that of the PCIe
     /// between them. Otherwise GPUs have nodes of their own and share adapters behind PCIe switches.
-    pub fn structure(&self, hosts: u16, ports: u16) -> HostKind {
-        let gpus = if self.gpus == 0 { ports } else { self.gpus };
+    pub fn structure(&self, hosts: &[HostShape]) -> HostKind {
         let mut kind = HostKind {
             name: self.name.into(),
-            hosts,
-            ports: (0..hosts)
-                .flat_map(|h| (0..ports).map(move |_| h))
-                .collect(),
+            hosts: hosts.len() as u16,
+            ports: Vec::new(),
             own: Vec::new(),
             places: Vec::new(),
             exclusive: self.exclusive,
             routers: Vec::new(),
             links: Vec::new(),
         };
-        let all = hosts * gpus;
-        if gpus == ports {
-            kind.places = (0..all).map(Local::Port).collect();
-        } else {
-            let names = |h: u16| (0..gpus).map(move |g| (h, g));
-            kind.own = (0..hosts)
-                .flat_map(names)
-                .map(|(host, g)| OwnPlace {
-                    name: format!("gpu{g}"),
-                    host,
-                })
-                .collect();
-            kind.places = (0..all).map(Local::Place).collect();
+        // Hosts with GPUs apart from their ports, with the first of each.
+        let mut apart = Vec::new();
+        for (host, shape) in (0..).zip(hosts) {
+            let (port, own) = (kind.ports.len() as u16, kind.own.len() as u16);
+            let ports = shape.rails.len() as u16;
+            kind.ports.extend(shape.rails.iter().map(|_| host));
+            if shape.gpus == ports {
+                kind.places.extend((port..port + ports).map(Local::Port));
+                continue;
+            }
+            let named = |g: u16| OwnPlace {
+                name: format!("gpu{g}"),
+                host,
+            };
+            kind.own.extend((0..shape.gpus).map(named));
+            kind.places
+                .extend((own..own + shape.gpus).map(Local::Place));
+            apart.push((host, shape, own, port));
         }
         self.join_places(&mut kind);
-        if gpus != ports {
-            self.join_ports(&mut kind, (gpus, ports));
+        for (host, shape, own, port) in apart {
+            self.join_ports(&mut kind, (host, shape), (own, port));
         }
         if self.c2c > 0.0 {
             for place in kind.places.clone() {
@@ -287,39 +289,80 @@ impl Published {
         }
     }
 
-    /// PCIe switches between places and ports: each joins the GPUs and ports of its share.
-    fn join_ports(&self, kind: &mut HostKind, (gpus, ports): (u16, u16)) {
+    /// PCIe switches between the places and ports of a host: each joins the GPUs and ports of its share. GPUs whose
+    /// adapter is missing are with those before them.
+    fn join_ports(
+        &self,
+        kind: &mut HostKind,
+        (host, shape): (u16, &HostShape),
+        (own, first_port): (u16, u16),
+    ) {
+        let (gpus, ports) = (shape.gpus, shape.rails.len() as u16);
         let groups = gpus.min(ports);
-        for host in 0..kind.hosts {
-            let first = kind.routers.len();
+        let first = kind.routers.len() as u16;
+        let before = kind.routers.iter().filter(|r| r.starts_with("pcie"));
+        let before = before.count() as u16;
+        for group in 0..groups {
+            kind.router(format!("pcie{}", before + group));
+        }
+        let router = |at: u16| Local::Router(first + at);
+        for gpu in 0..gpus {
+            let group = match shape.port_before(gpu) {
+                Some(port) => port * groups / ports,
+                None => gpu * groups / gpus,
+            };
+            kind.join(Local::Place(own + gpu), router(group), "PCIe", self.pcie);
+        }
+        // A single port stands for all adapters of the host.
+        let shared = if ports == 1 { f64::from(gpus) } else { 1.0 };
+        for port in 0..ports {
+            kind.join(
+                Local::Port(first_port + port),
+                router(port * groups / ports),
+                "PCIe",
+                self.pcie * shared,
+            );
+        }
+        // Without links of their own the GPUs of a host reach each other over the processor.
+        if groups > 1 && self.join == Join::Network {
+            let root = kind.router(format!("root{host}"));
             for group in 0..groups {
-                let number = host * groups + group;
-                kind.router(format!("pcie{number}"));
-            }
-            let router = |at: u16| Local::Router(first as u16 + at);
-            for gpu in 0..gpus {
-                let place = Local::Place(host * gpus + gpu);
-                kind.join(place, router(gpu * groups / gpus), "PCIe", self.pcie);
-            }
-            // A single port stands for all adapters of the host.
-            let shared = if ports == 1 { f64::from(gpus) } else { 1.0 };
-            for port in 0..ports {
-                let end = Local::Port(host * ports + port);
-                kind.join(
-                    end,
-                    router(port * groups / ports),
-                    "PCIe",
-                    self.pcie * shared,
-                );
-            }
-            // Without links of their own the GPUs of a host reach each other over the processor.
-            if groups > 1 && self.join == Join::Network {
-                let root = kind.router(format!("root{host}"));
-                for group in 0..groups {
-                    kind.join(router(group), root, "PCIe", self.pcie);
-                }
+                kind.join(router(group), root, "PCIe", self.pcie);
             }
         }
+    }
+}
+
+/// The GPUs and ports of one host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostShape {
+    /// GPUs.
+    pub gpus: u16,
+    /// The rail of every port.
+    pub rails: Vec<u16>,
+    /// Rails of a host without a missing adapter.
+    pub all_rails: u16,
+}
+
+impl HostShape {
+    /// A host of a kind with its ports in the order of rails.
+    pub fn whole(kind: &Published, ports: usize) -> Self {
+        let ports = ports as u16;
+        Self {
+            gpus: if kind.gpus == 0 { ports } else { kind.gpus },
+            rails: (0..ports).collect(),
+            all_rails: ports,
+        }
+    }
+
+    /// Of a host with missing adapters the port of a GPU's rail, or of the last rail before it.
+    fn port_before(&self, gpu: u16) -> Option<u16> {
+        if self.rails.is_empty() || self.rails.len() == usize::from(self.all_rails) {
+            return None;
+        }
+        let rail = gpu * self.all_rails / self.gpus;
+        let before = self.rails.iter().filter(|&&r| r <= rail).count() as u16;
+        Some(before.saturating_sub(1))
     }
 }
 
@@ -355,21 +398,33 @@ pub fn describe(
     most: u16,
     domain: &DomainOf<'_>,
 ) -> HostsRecord {
+    let whole = |h: &(String, Vec<NodeId>)| HostShape::whole(&spec.kind, h.1.len());
+    let shapes: Vec<HostShape> = hosts.iter().map(whole).collect();
+    describe_shaped(spec, hosts, &shapes, (most, domain))
+}
+
+/// The same with the GPUs and rails of every host.
+pub fn describe_shaped(
+    spec: HostSpec,
+    hosts: &[(String, Vec<NodeId>)],
+    shapes: &[HostShape],
+    (most, domain): (u16, &DomainOf<'_>),
+) -> HostsRecord {
     let mut record = HostsRecord {
         rule: spec.rule,
         kinds: Vec::new(),
         units: Vec::new(),
         down: Vec::new(),
     };
-    let mut known: HashMap<(u16, u16), u32> = HashMap::new();
-    let alike = |a: &(String, Vec<NodeId>), b: &(String, Vec<NodeId>)| {
-        a.1.len() == b.1.len() && domain(&a.0, &a.1) == domain(&b.0, &b.1)
-    };
-    for run in hosts.chunk_by(alike) {
+    let mut known: HashMap<&[HostShape], u32> = HashMap::new();
+    let mut rest = shapes;
+    let key = |h: &(String, Vec<NodeId>)| domain(&h.0, &h.1);
+    for run in hosts.chunk_by(|a, b| key(a) == key(b)) {
         for unit in run.chunks(usize::from(most.max(1))) {
-            let shape = (unit.len() as u16, unit[0].1.len() as u16);
+            let (shape, others) = rest.split_at(unit.len());
+            rest = others;
             let kind = *known.entry(shape).or_insert_with(|| {
-                record.kinds.push(spec.kind.structure(shape.0, shape.1));
+                record.kinds.push(spec.kind.structure(shape));
                 record.kinds.len() as u32 - 1
             });
             record.units.push(UnitSpec {

@@ -58,8 +58,14 @@ impl<'a> Stop<'a> {
         self.ways.near(self.place)
     }
 
-    fn rail(&self) -> Option<usize> {
-        self.ports().iter().position(|&p| p == self.near())
+    fn rail(&self) -> Option<u16> {
+        self.unit.rails.get(usize::from(self.near())).copied()
+    }
+
+    /// The port of a rail.
+    fn port_of(&self, rail: u16) -> Option<u16> {
+        let mut ports = self.ports().iter().copied();
+        ports.find(|&p| self.unit.rails[usize::from(p)] == rail)
     }
 
     /// Whether the place has a way to a port.
@@ -151,7 +157,7 @@ impl Inside {
                 }
             }
             (PortRule::Rail, Some(far)) => {
-                let same = far.rail().and_then(|r| own.ports().get(r).copied());
+                let same = far.rail().and_then(|r| own.port_of(r));
                 let port = same.filter(|&p| own.leads(p)).unwrap_or(own.near());
                 leg(1.0, Some(port), arrives);
             }

@@ -8,11 +8,15 @@ mod attach;
 mod inside;
 mod kinds;
 mod legs;
+mod rails;
 mod ways;
 
 pub use inside::{HostId, HostsSummary, Inside};
-pub use kinds::{DomainOf, HOST_KINDS, HostSpec, Join, Published, describe};
+pub use kinds::{
+    DomainOf, HOST_KINDS, HostShape, HostSpec, Join, Published, describe, describe_shaped,
+};
 pub use legs::{InnerLinks, Leg};
+pub use rails::rails;
 
 use crate::fabric::Fabric;
 use crate::ids::{LinkId, NodeId};
@@ -109,6 +113,20 @@ pub struct InnerLink {
     pub latency_seconds: f64,
 }
 
+impl InnerLink {
+    /// Whether the link is between GPUs: no way from a GPU to an adapter.
+    pub fn joins_gpus(&self) -> bool {
+        joins_gpus(&self.kind)
+    }
+}
+
+/// Whether links of a kind are between GPUs.
+pub fn joins_gpus(kind: &str) -> bool {
+    ["NVLink", "xGMI"]
+        .iter()
+        .any(|k| kind.eq_ignore_ascii_case(k))
+}
+
 /// A place with a node of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +167,20 @@ impl HostKind {
             Local::Place(p) => self.own.get(usize::from(p)).map(|o| o.host),
             Local::Router(_) => None,
         }
+    }
+
+    /// The number in the name of a GPU, if all GPUs of its host have different ones.
+    fn named_number(&self, place: usize) -> Option<u32> {
+        let Some(&Local::Place(at)) = self.places.get(place) else {
+            return None;
+        };
+        let name = |o: &OwnPlace| o.name.strip_prefix("gpu")?.parse::<u32>().ok();
+        let own = self.own.get(usize::from(at))?;
+        let beside = self.own.iter().filter(|o| o.host == own.host);
+        let numbers: Option<Vec<u32>> = beside.map(name).collect();
+        let mut numbers = numbers?;
+        numbers.sort_unstable();
+        name(own).filter(|_| numbers.is_sorted_by(|a, b| a < b))
     }
 }
 

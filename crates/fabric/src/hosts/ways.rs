@@ -1,8 +1,8 @@
 //! Routes inside a unit, computed once for every kind.
 
 use super::inside::NO;
-use super::{HostKind, Local};
-use std::collections::VecDeque;
+use super::{HostKind, InnerLink, Local};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Lists of link numbers, one for every pair of ends; a pair without a route has none.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +67,9 @@ impl Ways {
 
     /// Computes the routes of a kind that was checked.
     pub(crate) fn of(kind: &HostKind) -> Self {
-        let graph = Graph::of(kind);
+        let graph = Graph::of(kind, |_| true);
+        // To a port over PCIe alone where it leads there: links between GPUs are for bytes between GPUs.
+        let aside = Graph::of(kind, |link| !link.joins_gpus());
         let host: Vec<u16> = kind
             .places
             .iter()
@@ -83,10 +85,20 @@ impl Ways {
             .map(|p| graph.from(graph.vertex(Local::Port(p as u16))))
             .collect();
         let port_at = |p: u16| graph.vertex(Local::Port(p));
-        let near = nearest(&host, &ports, |place, port| {
-            from_place[place][port_at(port)].as_ref().map(Vec::len)
-        });
         let place_at = |q: usize| graph.vertex(kind.places[q]);
+        let to_ports: Vec<Vec<Option<Vec<u16>>>> = (0..kind.places.len())
+            .map(|place| aside.from(place_at(place)))
+            .zip(&from_place)
+            .map(|(aside, whole)| preferred(aside, whole))
+            .collect();
+        let to_places: Vec<Vec<Option<Vec<u16>>>> = (0..kind.ports.len() as u16)
+            .map(|port| aside.from(port_at(port)))
+            .zip(&from_port)
+            .map(|(aside, whole)| preferred(aside, whole))
+            .collect();
+        let near = nearest(&host, &ports, |place, port| {
+            to_ports[place][port_at(port)].as_ref().map(Vec::len)
+        });
         let count = kind.places.len();
         let width = |way: &Option<Vec<u16>>| way.as_ref().map_or(0.0, |w| graph.width(w));
         // By the place of that rail if the way to it is wider than to the port itself.
@@ -97,22 +109,21 @@ impl Ways {
             Some([a.as_ref()?.as_slice(), b.as_ref()?.as_slice()].concat())
         };
         let out = |place: usize, port: u16| {
-            let direct = &from_place[place][port_at(port)];
+            let direct = &to_ports[place][port_at(port)];
             let on = kind.ports[usize::from(port)];
             if on != host[place] {
                 return None;
             }
             let by = relay(on, port, place).filter(|_| near[place] != port);
             match by {
-                Some(q) if width(&from_place[place][place_at(q)]) > width(direct) => join(
-                    &from_place[place][place_at(q)],
-                    &from_place[q][port_at(port)],
-                ),
+                Some(q) if width(&from_place[place][place_at(q)]) > width(direct) => {
+                    join(&from_place[place][place_at(q)], &to_ports[q][port_at(port)])
+                }
                 _ => direct.clone(),
             }
         };
         let into = |port: u16, place: usize| {
-            let direct = &from_port[usize::from(port)][place_at(place)];
+            let direct = &to_places[usize::from(port)][place_at(place)];
             let on = kind.ports[usize::from(port)];
             if on != host[place] {
                 return None;
@@ -120,7 +131,7 @@ impl Ways {
             let by = relay(on, port, place).filter(|_| near[place] != port);
             match by {
                 Some(q) if width(&from_place[q][place_at(place)]) > width(direct) => join(
-                    &from_port[usize::from(port)][place_at(q)],
+                    &to_places[usize::from(port)][place_at(q)],
                     &from_place[q][place_at(place)],
                 ),
                 _ => direct.clone(),
@@ -152,8 +163,13 @@ impl Ways {
     }
 }
 
-/// The nearest port of every place by number of links; places at the same distance from several ports take them in
-/// blocks, in their order.
+/// Ways of the first list, completed by those of the second.
+fn preferred(first: Vec<Option<Vec<u16>>>, second: &[Option<Vec<u16>>]) -> Vec<Option<Vec<u16>>> {
+    let both = first.into_iter().zip(second);
+    both.map(|(a, b)| a.or_else(|| b.clone())).collect()
+}
+
+/// The nearest port of every place by number of links; places at the same distance from several ports share these.
 fn nearest(
     host: &[u16],
     ports: &[Vec<u16>],
@@ -166,17 +182,85 @@ fn nearest(
         own.iter().copied().filter(is_near).collect()
     };
     let all: Vec<Vec<u16>> = (0..host.len()).map(ties).collect();
-    let same = |a: usize, b: usize| host[a] == host[b] && all[a] == all[b];
-    (0..host.len())
-        .map(|place| {
-            let ties = &all[place];
-            let alike: Vec<usize> = (0..host.len()).filter(|&q| same(q, place)).collect();
-            let at = alike.iter().position(|&q| q == place).unwrap_or(0);
-            ties.get(at * ties.len() / alike.len().max(1))
-                .copied()
-                .unwrap_or(NO)
-        })
-        .collect()
+    let mut near = vec![NO; host.len()];
+    let mut contested = Vec::new();
+    for (place, ties) in all.iter().enumerate() {
+        let meets = |q: &usize| all[*q] != *ties && all[*q].iter().any(|p| ties.contains(p));
+        if (0..host.len()).any(|q| meets(&q)) {
+            contested.push(place);
+            continue;
+        }
+        // In blocks, in their order.
+        let alike: Vec<usize> = (0..host.len()).filter(|&q| all[q] == *ties).collect();
+        let at = alike.iter().position(|&q| q == place).unwrap_or(0);
+        if let Some(&port) = ties.get(at * ties.len() / alike.len().max(1)) {
+            near[place] = port;
+        }
+    }
+    dealt(&all, &contested, &mut near);
+    near
+}
+
+/// Deals ports to places whose choices overlap: no port is used twice as long as exchanges can leave it at once.
+fn dealt(choices: &[Vec<u16>], places: &[usize], near: &mut [u16]) {
+    let mut users: HashMap<u16, Vec<usize>> = HashMap::new();
+    let mut open: Vec<usize> = places.to_vec();
+    open.sort_by_key(|&p| choices[p].len());
+    let mut room = 0;
+    while !open.is_empty() {
+        room += 1;
+        open.retain(|&place| !seat(place, choices, room, &mut users, &mut Vec::new()));
+    }
+    // Of places with the same choice the first take the first ports.
+    let mut alike: BTreeMap<&[u16], (Vec<usize>, Vec<u16>)> = BTreeMap::new();
+    let mut seated: Vec<(usize, u16)> = users
+        .iter()
+        .flat_map(|(&port, of)| of.iter().map(move |&place| (place, port)))
+        .collect();
+    seated.sort_unstable();
+    for (place, port) in seated {
+        let group = alike.entry(&choices[place]).or_default();
+        group.0.push(place);
+        group.1.push(port);
+    }
+    for (places, mut ports) in alike.into_values() {
+        ports.sort_unstable();
+        for (place, port) in places.into_iter().zip(ports) {
+            near[place] = port;
+        }
+    }
+}
+
+/// Seats a place at one of its ports with at most `room` users each, moving others to further ports if need be.
+fn seat(
+    place: usize,
+    choices: &[Vec<u16>],
+    room: usize,
+    users: &mut HashMap<u16, Vec<usize>>,
+    tried: &mut Vec<u16>,
+) -> bool {
+    for &port in &choices[place] {
+        if users.entry(port).or_default().len() < room {
+            users.entry(port).or_default().push(place);
+            return true;
+        }
+    }
+    for &port in &choices[place] {
+        if tried.contains(&port) {
+            continue;
+        }
+        tried.push(port);
+        for at in 0..users[&port].len() {
+            let other = users[&port][at];
+            if seat(other, choices, room, users, tried) {
+                if let Some(own) = users.get_mut(&port) {
+                    own[at] = place;
+                }
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// The inner links by sending end.
@@ -190,7 +274,8 @@ struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn of(kind: &'a HostKind) -> Self {
+    /// The graph of those links that `counts` holds for.
+    fn of(kind: &'a HostKind, counts: impl Fn(&InnerLink) -> bool) -> Self {
         let ends = kind.ports.len() + kind.own.len();
         let mut graph = Self {
             kind,
@@ -200,7 +285,8 @@ impl<'a> Graph<'a> {
         };
         graph.widths.sort_by(|a, b| b.total_cmp(a));
         graph.widths.dedup();
-        for (i, link) in kind.links.iter().enumerate() {
+        let counted = kind.links.iter().enumerate();
+        for (i, link) in counted.filter(|l| counts(l.1)) {
             let (from, to) = (graph.vertex(link.from), graph.vertex(link.to));
             graph.out[from].push((i as u16, to));
         }
@@ -254,5 +340,35 @@ impl<'a> Graph<'a> {
             }
         }
         ways
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports_of(near: &[&[u16]]) -> Vec<u16> {
+        let ports: Vec<u16> = (0..8).collect();
+        let length = |place: usize, port: u16| Some(usize::from(!near[place].contains(&port)));
+        nearest(&vec![0; near.len()], &[ports], length)
+    }
+
+    #[test]
+    fn ports_at_one_distance_are_dealt() {
+        // Equal choices in blocks.
+        assert_eq!(
+            ports_of(&[&[0, 1], &[0, 1], &[0, 1], &[0, 1]]),
+            [0, 0, 1, 1]
+        );
+        assert_eq!(ports_of(&[&[0, 1, 2, 3], &[0, 1, 2, 3]]), [0, 2]);
+        // Overlapping ones: every port once before one is used twice.
+        assert_eq!(ports_of(&[&[0, 1], &[0], &[2, 3], &[2]]), [1, 0, 3, 2]);
+        assert_eq!(
+            ports_of(&[&[0, 1], &[0, 2], &[2, 3], &[0, 3]])
+                .iter()
+                .sum::<u16>(),
+            6
+        );
+        assert_eq!(ports_of(&[&[0, 1], &[0, 1], &[0, 1], &[0]]), [0, 1, 1, 0]);
     }
 }

@@ -3,7 +3,7 @@
 use super::inside;
 use crate::ObserveError;
 use crate::text::{Limits, Text};
-use hopbyte_fabric::hosts::{HostKind, InnerLink, Local, OwnPlace};
+use hopbyte_fabric::hosts::{HostKind, InnerLink, Local, OwnPlace, joins_gpus};
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use std::collections::HashMap;
 use std::path::Path;
@@ -50,7 +50,10 @@ impl Described {
             found.into_iter().find(|l| !l.is_empty())
         };
         let places = first(&["gpu", "nvml", "cuda", "rsmi", "core"]);
-        let places = places.ok_or_else(|| wrong("neither GPUs nor cores", "places for tasks"))?;
+        let mut places =
+            places.ok_or_else(|| wrong("neither GPUs nor cores", "places for tasks"))?;
+        // Files list devices by PCI; their numbers are those of launchers and of CUDA_VISIBLE_DEVICES.
+        places.sort_by_key(|n| number(&fabric.node(*n).name));
         let guids = guids(&fabric);
         let is_adapter = |n: &NodeId| {
             let name = &fabric.node(*n).name;
@@ -150,9 +153,15 @@ impl Described {
         }
     }
 
+    /// Names of the adapters.
+    pub fn adapter_names(&self) -> Vec<&str> {
+        let name = |a: &(NodeId, _)| self.fabric.node(a.0).name.as_str();
+        self.adapters.iter().map(name).collect()
+    }
+
     /// Whether GPUs have links of their own.
     pub fn has_own_links(&self) -> bool {
-        self.fabric.kinds().iter().any(|k| k.name == "NVLink")
+        self.fabric.kinds().iter().any(|k| joins_gpus(&k.name))
     }
 }
 
@@ -178,6 +187,12 @@ pub fn is_numbered(name: &str, word: &str) -> bool {
         let digits = rest.trim_start_matches(' ');
         !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
     })
+}
+
+/// The number at the end of a name.
+fn number(name: &str) -> u64 {
+    let start = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    name[start..].parse().unwrap_or(u64::MAX)
 }
 
 /// GUIDs of nodes, from their aliases.

@@ -1,6 +1,6 @@
 //! The inside of a machine's hosts, by option: a well-known kind, or a file of hwloc or NCCL.
 //!
-//! `KIND[/RULE][@HOSTS]`: `dgx-h100`, `mi300x/striped`, `gb200-nvl72@rack[01-04]n[01-18]`, `topo.xml@n[1-8]`. Without a list
+//! `KIND[/RULE][@HOSTS]`: `dgx-h100`, `mi300x/striped`, `gb200-nvl72@rack[01-04]n[01-18]`, `topo.xml/rail@n[1-8]`. Without a list
 //! a kind is that of all hosts that no other option names, and a file of those with its adapters. Hosts without an option
 //! have the kind that the description of nodes gives them.
 
@@ -10,7 +10,7 @@ use super::machine::{KnownHost, Machine};
 use crate::ObserveError;
 use crate::placement::host_list;
 use hopbyte_fabric::hosts::{
-    HOST_KINDS, HostSpec, HostsRecord, PortRule, Published, UnitSpec, describe,
+    HOST_KINDS, HostShape, HostSpec, HostsRecord, PortRule, Published, UnitSpec, describe_shaped,
 };
 use hopbyte_fabric::{Fabric, InputError, NodeId};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -51,16 +51,19 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
         .map(|(name, nodes)| (name.to_owned(), nodes))
         .collect();
     let mut record: Option<HostsRecord> = None;
+    let mut choice = Choice::default();
     // Lists first: the others take the rest.
     let (listed, open): (Vec<&String>, Vec<&String>) =
         options.iter().partition(|o| o.contains('@'));
     for option in listed.into_iter().chain(open) {
         let (kind, list) = option.split_once('@').unwrap_or((option, ""));
-        let file = Path::new(kind).is_file().then(|| Path::new(kind));
-        let next = if let Some(file) = file {
+        let next = if let Some((file, rule)) = file_and_rule(kind, option)? {
             let described = Described::read(file, &mut notes)?;
             let (chosen, rest) = choose(all, list, false, option)?;
-            let (next, left) = by_file(&described, &fabric, chosen, !list.is_empty());
+            let (next, left) = by_file(&described, &fabric, chosen, (rule, !list.is_empty()));
+            if list.is_empty() && next.units.is_empty() {
+                return Err(fits_none(&described, &fabric, &left, option).into());
+            }
             if !list.is_empty() && !left.is_empty() {
                 let found = left[0].0.clone();
                 let expected = "a host with the adapters of the file";
@@ -68,23 +71,29 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
             }
             all = [left, rest].concat();
             notes.push(format!("hosts {option}: {}", next.units.len()));
+            choice.add(next.rule, rule.is_some(), option)?;
             next
         } else {
             let spec = HostSpec::parse(kind)?;
+            choice.add(spec.rule, kind.contains('/'), option)?;
             let (chosen, rest) = choose(all, list, spec.kind.gpus == 0, option)?;
             all = rest;
             notes.push(counts(option, &spec, &chosen));
-            in_domains(&fabric, spec, chosen, &known)
+            in_domains(&fabric, spec, chosen, &known, false)
         };
         record = Some(joined(record, next));
     }
     for (kind, chosen) in by_known(all, &known) {
         let spec = HostSpec::from(kind);
-        let option = format!("{} of {} GPUs", kind.name, kind.gpus);
-        notes.push(counts(&option, &spec, &chosen));
-        record = Some(joined(record, in_domains(&fabric, spec, chosen, &known)));
+        for (gpus, hosts) in by_gpus(&chosen, &known) {
+            let option = format!("{} of {gpus} GPUs", kind.name);
+            notes.push(counts(&option, &spec, &hosts));
+        }
+        choice.add(spec.rule, false, "")?;
+        let next = in_domains(&fabric, spec, chosen, &known, true);
+        record = Some(joined(record, next));
     }
-    let Some(record) = record else {
+    let Some(mut record) = record else {
         return Ok(Machine {
             fabric,
             routing,
@@ -92,6 +101,7 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
             hosts: known,
         });
     };
+    record.rule = choice.made(&mut notes).unwrap_or(record.rule);
     let rule = record.rule;
     Ok(Machine {
         fabric: fabric.with_hosts(record)?,
@@ -101,7 +111,8 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
     })
 }
 
-/// Hosts that no option names, by the kinds that are known of them.
+/// Hosts that no option names, by the kinds that are known of them. Hosts of NVLink domains are together even if some have
+/// fewer GPUs.
 fn by_known(rest: Groups, known: &[KnownHost]) -> Vec<(Published, Groups)> {
     let kinds: HashMap<&str, Published> = known
         .iter()
@@ -112,12 +123,57 @@ fn by_known(rest: Groups, known: &[KnownHost]) -> Vec<(Published, Groups)> {
         let Some(&kind) = kinds.get(host.0.as_str()) else {
             continue;
         };
-        match found.iter_mut().find(|f| f.0 == kind) {
-            Some((_, hosts)) => hosts.push(host),
+        let alike = |f: &&mut (Published, Groups)| {
+            let most = f.0.gpus.max(kind.gpus);
+            let same = |k: Published| Published { gpus: most, ..k };
+            f.0 == kind || (kind.hosts > 1 && same(f.0) == same(kind))
+        };
+        match found.iter_mut().find(alike) {
+            Some((first, hosts)) => {
+                first.gpus = first.gpus.max(kind.gpus);
+                hosts.push(host);
+            }
             None => found.push((kind, vec![host])),
         }
     }
     found
+}
+
+/// Hosts by their known number of GPUs, the most first.
+fn by_gpus(hosts: &Groups, known: &[KnownHost]) -> Vec<(u16, Groups)> {
+    let gpus = gpus_of(known);
+    let mut found: BTreeMap<u16, Groups> = BTreeMap::new();
+    for host in hosts {
+        let own = gpus.get(host.0.as_str()).copied().unwrap_or(0);
+        found.entry(own).or_default().push(host.clone());
+    }
+    found.into_iter().rev().collect()
+}
+
+/// Known numbers of GPUs by host.
+fn gpus_of(known: &[KnownHost]) -> HashMap<&str, u16> {
+    let own = known.iter().filter_map(|h| Some((h, h.kind?)));
+    own.map(|(h, kind)| (h.name.as_str(), kind.gpus)).collect()
+}
+
+/// The GPUs and rails of hosts of a kind.
+fn shapes(
+    fabric: &Fabric,
+    kind: &Published,
+    hosts: &Groups,
+    gpus: &HashMap<&str, u16>,
+) -> Vec<HostShape> {
+    let ends: Vec<(&str, &[NodeId])> = hosts.iter().map(|h| (h.0.as_str(), &h.1[..])).collect();
+    let rails = hopbyte_fabric::hosts::rails(&ends, |n| fabric.node(n).name.as_str());
+    let shape = |(host, (rails, all_rails)): (&(String, _), (Vec<u16>, u16))| {
+        let whole = HostShape::whole(kind, rails.len());
+        HostShape {
+            gpus: gpus.get(host.0.as_str()).copied().unwrap_or(whole.gpus),
+            rails,
+            all_rails,
+        }
+    };
+    hosts.iter().zip(rails).map(shape).collect()
 }
 
 /// Kinds of hosts by name: of options, else of the description. Faults of options are left to [`attach`].
@@ -133,7 +189,7 @@ pub fn kinds(
         options.iter().partition(|o| o.contains('@'));
     for option in open.into_iter().chain(listed) {
         let (kind, list) = option.split_once('@').unwrap_or((option, ""));
-        if Path::new(kind).is_file() {
+        if file_and_rule(kind, option)?.is_some() {
             continue;
         }
         let kind = HostSpec::parse(kind)?.kind;
@@ -152,13 +208,20 @@ pub fn kinds(
 }
 
 /// Hosts of a kind in NVLink domains: those that the description gives, else consecutive hosts on one switch. A domain
-/// larger than the kind's is divided into its parts, if they are known.
+/// larger than the kind's is divided into its parts, if they are known. With `own_gpus` hosts have the GPUs that the
+/// description gives them.
 fn in_domains(
     fabric: &Fabric,
     spec: HostSpec,
     mut hosts: Groups,
     known: &[KnownHost],
+    own_gpus: bool,
 ) -> HostsRecord {
+    let gpus = if own_gpus {
+        gpus_of(known)
+    } else {
+        HashMap::new()
+    };
     let names: HashSet<&str> = hosts.iter().map(|h| h.0.as_str()).collect();
     let labelled = known
         .iter()
@@ -169,7 +232,8 @@ fn in_domains(
             let first = ports.first()?;
             Some(u64::from(fabric.node(*first).router.0))
         };
-        return describe(spec, &hosts, spec.kind.hosts, &leaf);
+        let shapes = shapes(fabric, &spec.kind, &hosts, &gpus);
+        return describe_shaped(spec, &hosts, &shapes, (spec.kind.hosts, &leaf));
     }
     let mut sizes: HashMap<&str, u16> = HashMap::new();
     for domain in labelled.values().filter_map(|h| h.domain.as_deref()) {
@@ -194,7 +258,9 @@ fn in_domains(
         keys.insert(host.clone(), key);
     }
     hosts.sort_by_key(|h| keys[&h.0]);
-    describe(spec, &hosts, u16::MAX, &|host, _| keys.get(host).copied())
+    let shapes = shapes(fabric, &spec.kind, &hosts, &gpus);
+    let domain = |host: &str, _: &[NodeId]| keys.get(host).copied();
+    describe_shaped(spec, &hosts, &shapes, (u16::MAX, &domain))
 }
 
 /// Whether hosts of a fabric have several endpoints that nothing joins.
@@ -232,13 +298,59 @@ fn choose(
     Ok((chosen, rest.collect()))
 }
 
+/// The file of an option and the choice of ports after it, if the option names a file.
+fn file_and_rule<'a>(
+    kind: &'a str,
+    option: &str,
+) -> Result<Option<(&'a Path, Option<PortRule>)>, InputError> {
+    if Path::new(kind).is_file() {
+        return Ok(Some((Path::new(kind), None)));
+    }
+    let Some((file, rule)) = kind.rsplit_once('/').filter(|f| Path::new(f.0).is_file()) else {
+        return Ok(None);
+    };
+    let rules: Vec<&str> = PortRule::ALL.iter().map(|r| r.1).collect();
+    let expected = format!("one of {} after the file", rules.join(", "));
+    let rule = rule
+        .parse::<PortRule>()
+        .map_err(|()| InputError::new(format!("--hosts {option}"), rule, expected));
+    Ok(Some((Path::new(file), Some(rule?))))
+}
+
+/// The refusal of a file that fits no host, with the adapters of the first host and of the file.
+fn fits_none(file: &Described, scan: &Fabric, hosts: &Groups, option: &str) -> InputError {
+    let few = |names: Vec<&str>| {
+        let more = if names.len() > 4 { ", …" } else { "" };
+        format!("{}{more}", names[..names.len().min(4)].join(", "))
+    };
+    let found = match hosts.first() {
+        Some((host, ports)) => {
+            let ports = ports.iter().map(|&n| scan.node(n).name.as_str()).collect();
+            format!("{host} with {}", few(ports))
+        }
+        None => "no hosts".to_owned(),
+    };
+    let expected = format!(
+        "hosts with the file's adapters {}",
+        few(file.adapter_names())
+    );
+    InputError::new(format!("--hosts {option}"), found, expected).hint(
+        "an adapter is known by its GUID or its name; --hosts FILE@HOSTS takes those of hosts in order",
+    )
+}
+
 /// Hosts of a file, and those whose adapters are not in it.
-fn by_file(file: &Described, scan: &Fabric, hosts: Groups, listed: bool) -> (HostsRecord, Groups) {
-    let rule = if file.has_own_links() {
+fn by_file(
+    file: &Described,
+    scan: &Fabric,
+    hosts: Groups,
+    (rule, listed): (Option<PortRule>, bool),
+) -> (HostsRecord, Groups) {
+    let rule = rule.unwrap_or(if file.has_own_links() {
         PortRule::Rail
     } else {
         PortRule::Nearest
-    };
+    });
     let mut record = HostsRecord {
         rule,
         kinds: Vec::new(),
@@ -301,4 +413,49 @@ fn joined(first: Option<HostsRecord>, second: HostsRecord) -> HostsRecord {
         unit
     }));
     first
+}
+
+/// The choice of ports of all sets of hosts: the stated one, else that of the first.
+#[derive(Default)]
+struct Choice {
+    stated: Option<PortRule>,
+    first: Option<PortRule>,
+    differs: bool,
+}
+
+impl Choice {
+    /// Adds a set of hosts.
+    ///
+    /// # Errors
+    /// Two different choices are stated: a machine has one.
+    fn add(&mut self, rule: PortRule, stated: bool, option: &str) -> Result<(), InputError> {
+        let before = *self.first.get_or_insert(rule);
+        self.differs |= before != rule;
+        if !stated {
+            return Ok(());
+        }
+        match self.stated.replace(rule) {
+            Some(other) if other != rule => {
+                let expected =
+                    format!("{other}, as for the hosts before: a machine has one choice of ports");
+                Err(InputError::new(
+                    format!("--hosts {option}"),
+                    rule.name(),
+                    expected,
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The choice, with a note if hosts have others by default.
+    fn made(&self, notes: &mut Vec<String>) -> Option<PortRule> {
+        let rule = self.stated.or(self.first)?;
+        if self.differs {
+            notes.push(format!(
+                "ports of all hosts are chosen by one rule, {rule}: KIND/RULE states another"
+            ));
+        }
+        Some(rule)
+    }
 }

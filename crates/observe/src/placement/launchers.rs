@@ -23,6 +23,7 @@ pub(super) fn resources<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a
             text.error_in(line, word, "a number of hosts, at most the fabric's nodes")
         })?;
     let mut places = Places::of(fabric);
+    places.slots_are_cores = true;
     let mut nodes = Vec::new();
     for _ in 0..hosts {
         let (line, name) = next("the name of a host")?;
@@ -68,6 +69,7 @@ fn joined(content: &[u8]) -> Vec<u8> {
 /// only the order of the lines counts.
 pub(super) fn rankfile<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
     let mut places = Places::of(fabric);
+    places.slots_are_cores = true;
     for line in content_lines(text) {
         let wrong = || text.error_at(line, "rank N=HOST slot=CORE");
         let joined = joined(line.bytes);
@@ -225,6 +227,7 @@ pub(super) fn rank_order(
         placement: Placement::new(fabric, allocation, slots)?,
         allocation: allocation.clone(),
         order_is_known: true,
+        states_gpus: false,
     })
 }
 

@@ -5,13 +5,13 @@ use crate::text::{Line, Text, decimal_u32, lossy};
 use hopbyte_fabric::{Fabric, InputError};
 use std::collections::BTreeMap;
 
-/// Number of lines within which a log or table is recognised.
+/// Number of lines within which a table is recognised.
 const HEAD: usize = 4096;
 
-/// Whether a text is a log with lines of NCCL's.
+/// Whether a text is a log with lines of NCCL's. Programs print much before the set-up.
 pub(super) fn is_log(text: &Text) -> bool {
     let marked = |l: Line<'_>| memchr::memmem::find(l.bytes, b" NCCL INFO ").is_some();
-    text.lines().take(HEAD).any(marked)
+    text.lines().any(marked)
 }
 
 /// Whether a text is the output of nccl-tests.
@@ -35,10 +35,9 @@ fn after(words: &[&[u8]], name: &[u8]) -> Option<u32> {
 
 /// `# Rank 3 Group 0 Pid 81 on HOST device 3 [0x07] NAME`, the group since 2.13.
 fn device(line: Line<'_>) -> Option<Seat<'_>> {
-    let words: Vec<&[u8]> = line
-        .trimmed()
-        .strip_prefix(b"#")
-        .map(|rest| crate::text::words(rest).collect())?;
+    // A launcher may write words of its own in front of the line.
+    let start = memchr::memchr(b'#', line.bytes)?;
+    let words: Vec<&[u8]> = crate::text::words(&line.bytes[start + 1..]).collect();
     if words.first() != Some(&&b"Rank"[..]) {
         return None;
     }
@@ -80,10 +79,8 @@ pub(super) fn table<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, I
 /// the size and name of the communicator, and the seat.
 fn begun(line: Line<'_>) -> Option<((u32, Vec<u8>), Seat<'_>)> {
     let words: Vec<&[u8]> = line.words().collect();
-    let host = words
-        .iter()
-        .find_map(|w| w.split(|&b| b == b':').next().filter(|h| h.len() < w.len()))?;
     let mark = words.windows(2).position(|w| w == [b"NCCL", b"INFO"])?;
+    let host = host_of(&words[..mark])?;
     let words = &words[mark + 2..];
     let (rank, size) = (after(words, b"rank")?, after(words, b"nranks")?);
     let id = words.iter().position(|w| *w == b"commId");
@@ -96,6 +93,29 @@ fn begun(line: Line<'_>) -> Option<((u32, Vec<u8>), Seat<'_>)> {
         gpu,
     };
     Some(((size, id.to_vec()), seat))
+}
+
+/// The host of the words before `NCCL INFO`: that of `HOST:PID:TID [0]`. Launchers write words of theirs before it, some
+/// without a space (`[1,0]<stdout>:HOST:…`, `0:HOST:…`), and NCCL a time since 2.25.
+fn host_of<'a>(before: &[&'a [u8]]) -> Option<&'a [u8]> {
+    let process = match before {
+        [.., process, device] if device.first() == Some(&b'[') => process,
+        [.., process] => process,
+        [] => return None,
+    };
+    let is_number = |w: &&[u8]| decimal_u32(w).is_some();
+    let mut parts = process.rsplitn(3, |&b| b == b':');
+    for _ in ["thread", "process"] {
+        parts.next().filter(is_number)?;
+    }
+    let glued = parts.next()?;
+    // No character of a host's name ends a launcher's prefix.
+    let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    let start = glued
+        .iter()
+        .rposition(|b| !is_name(b))
+        .map_or(0, |at| at + 1);
+    Some(&glued[start..]).filter(|h| !h.is_empty())
 }
 
 /// Reads a log: the ranks of the largest communicator, the first of them if there are several.

@@ -16,6 +16,8 @@ pub struct Placed {
     pub order_is_known: bool,
     /// A slot for every rank.
     pub placement: Placement,
+    /// Whether the file states the GPU of every rank, not its host alone.
+    pub states_gpus: bool,
 }
 
 /// Lines without comments (`#` to the end of the line) that are not empty.
@@ -61,6 +63,8 @@ pub(super) struct Places<'a> {
     pub(super) ranks: BTreeMap<u32, (Spot, Option<u32>)>,
     /// Line of each rank that has one of its own.
     lines: HashMap<u32, u64>,
+    /// Whether slots are cores, of which those of hosts with GPUs give an order alone.
+    pub(super) slots_are_cores: bool,
 }
 
 impl<'a> Places<'a> {
@@ -69,6 +73,7 @@ impl<'a> Places<'a> {
             names: Names::of(fabric),
             ranks: BTreeMap::new(),
             lines: HashMap::new(),
+            slots_are_cores: false,
         }
     }
 
@@ -152,6 +157,9 @@ impl<'a> Places<'a> {
 
     /// A place for every rank: those on a host with several take its places in the order of slots, as launchers number
     /// local ranks. With an allocation only allocated places count.
+    ///
+    /// Numbers of GPUs count among the allocated ones if all are below their number, as in a job that sees no others;
+    /// else they are those of the host.
     fn seated(
         &self,
         text: &Text,
@@ -182,12 +190,20 @@ impl<'a> Places<'a> {
                 };
                 return Err(text.error(found, expected));
             }
-            let as_said = ranks
-                .iter()
-                .all(|(s, _)| s.is_some_and(|s| (s as usize) < free.len()));
+            let exact = self.takes_gpus(first) && ranks.iter().all(|r| r.0.is_some());
+            let among = allocation.is_some() || !exact;
+            let below = |s: u32| (s as usize) < free.len();
+            let as_said = ranks.iter().all(|(s, _)| s.is_some_and(below)) && among;
             ranks.sort_unstable();
-            if as_said {
+            if as_said || exact {
                 self.once(text, host, &ranks)?;
+            }
+            if exact && !as_said {
+                for (slot, rank) in ranks {
+                    let gpu = self.gpu(text, (slot.unwrap_or(0), rank), (host, &free))?;
+                    seated.insert(rank, (gpu, None));
+                }
+                continue;
             }
             for (order, (slot, rank)) in ranks.into_iter().enumerate() {
                 let own = slot.filter(|_| as_said).map_or(order, |s| s as usize);
@@ -195,6 +211,48 @@ impl<'a> Places<'a> {
             }
         }
         Ok(seated)
+    }
+
+    /// Whether the slots of ranks on a host are numbers of its GPUs.
+    fn takes_gpus(&self, first: NodeId) -> bool {
+        let inside = self.names.fabric.inside();
+        !self.slots_are_cores && inside.is_some_and(|i| i.is_exclusive(first))
+    }
+
+    /// The GPU of a rank by its number on its host.
+    fn gpu(
+        &self,
+        text: &Text,
+        (number, rank): (u32, u32),
+        (host, free): (&str, &[NodeId]),
+    ) -> Result<NodeId, InputError> {
+        let own = |n: NodeId| self.names.fabric.inside()?.number_on_host(n);
+        let found = free.iter().copied().find(|&n| own(n) == Some(number));
+        found.ok_or_else(|| {
+            let all: Vec<String> = free
+                .iter()
+                .filter_map(|&n| own(n))
+                .map(|n| n.to_string())
+                .collect();
+            let expected = format!("one of the job's GPUs on it: {}", all.join(", "));
+            let error = text.error(format!("rank {rank} on GPU {number} of {host}"), expected);
+            match self.lines.get(&rank) {
+                Some(&line) => error.at(line),
+                None => error,
+            }
+        })
+    }
+
+    /// Whether every rank has its own GPU in the file.
+    fn states_gpus(&self) -> bool {
+        let exclusive = |n: NodeId| {
+            let inside = self.names.fabric.inside();
+            inside.is_some_and(|i| i.is_exclusive(n))
+        };
+        self.ranks.values().all(|&(spot, slot)| match spot {
+            Spot::Node(node) => exclusive(node),
+            Spot::Host(first) => slot.is_some() && self.takes_gpus(first),
+        })
     }
 
     /// The slots of a host's places for a number of ranks that name the host alone.
@@ -233,6 +291,7 @@ impl<'a> Places<'a> {
             let found = format!("{} ranks without rank {}", self.ranks.len(), missing.0);
             return Err(text.error(found, "every rank from 0").into());
         }
+        let states_gpus = self.states_gpus();
         let ranks = self.seated(text, allocation)?;
         let mut nodes: Vec<NodeId> = Vec::new();
         let mut on_node: HashMap<NodeId, Vec<(Option<u32>, u32)>> = HashMap::new();
@@ -244,13 +303,17 @@ impl<'a> Places<'a> {
             list.push((slot, rank));
         }
         let order_is_known = allocation.is_some();
+        let inside = fabric.inside();
         let allocation = match allocation {
             Some(given) => given.clone(),
             None => Allocation::new(
                 fabric,
                 nodes
                     .iter()
-                    .map(|&n| (n, on_node[&n].len() as u32))
+                    .map(|&n| match inside.is_some_and(|i| i.is_exclusive(n)) {
+                        true => (n, 1),
+                        false => (n, on_node[&n].len() as u32),
+                    })
                     .collect(),
             )?,
         };
@@ -267,7 +330,10 @@ impl<'a> Places<'a> {
                 let s = if ranks.len() == 1 { "" } else { "s" };
                 let name = &fabric.node(node).name;
                 let found = format!("{} rank{s} on {name}", ranks.len());
-                let expected = format!("a slot of the allocation for each ({room} on that node)");
+                let expected = match inside.is_some_and(|i| i.is_exclusive(node)) {
+                    true => format!("at most {room}, one for each GPU"),
+                    false => format!("a slot of the allocation for each ({room} on that node)"),
+                };
                 let error = text.error(found, expected);
                 let line = self.lines.get(more);
                 return Err(line.map_or(error.clone(), |&line| error.at(line)).into());
@@ -287,6 +353,7 @@ impl<'a> Places<'a> {
             allocation,
             order_is_known,
             placement,
+            states_gpus,
         })
     }
 }

@@ -268,6 +268,19 @@ fn nccl_says_where_its_ranks_run() {
     // Versions before 2.18 name no communicator.
     let old = [line(1, 2, "nid00003", ""), line(0, 2, "nid00005", "")].concat();
     assert_eq!(nids(read(&old, None).unwrap()), [5, 3]);
+    // Words of launchers and times before a line, and much output before all.
+    for before in [
+        " 1: ",
+        "[2025-06-23 12:34:00] ",
+        "[1,0]<stdout>:",
+        "[default0]:",
+        "2025-06-23T12:34:56.000000789Z ",
+        "12:34:56 0: ",
+    ] {
+        let log: String = world.lines().map(|l| format!("{before}{l}\n")).collect();
+        let log = "loading\n".repeat(5000) + &log;
+        assert_eq!(nids(read(&log, None).unwrap()), [5, 3], "{before}");
+    }
     let error = read(&line(0, 2, "nid00003", ""), None).unwrap_err();
     assert!(error.contains("1 of 2 ranks"), "{error}");
     let error = read(&(world + &line(1, 2, "nid00005", "commId 0x1 ")), None).unwrap_err();
@@ -280,6 +293,41 @@ fn nccl_says_where_its_ranks_run() {
         [5, 3]
     );
     assert_eq!(nids(read(table, None).unwrap()), [5, 3], "the header alone");
+    let tagged = table.replace('#', "[1,0]<stdout>:#");
+    assert_eq!(nids(read(&tagged, None).unwrap()), [5, 3], "with tags");
+}
+
+/// GPUs are numbered among the allocated ones, or as the host's; others are refused.
+#[test]
+fn gpus_of_a_file_are_those_of_the_job() {
+    let machine = spec::machine("gpu-rails").unwrap();
+    let fabric = &machine.fabric;
+    let names = ["h0-r2", "h0-r5", "h1-r2", "h1-r5"];
+    let nodes = names.map(|n| (fabric.find_node(n).unwrap(), 1));
+    let allocation = Allocation::new(fabric, nodes.to_vec()).unwrap();
+    let read = |file: &str, allocation: Option<&Allocation>| {
+        let text = Text::from_bytes("p", file.as_bytes(), Limits::TEXT).unwrap();
+        placement(&text, fabric, allocation).map_err(|e| e.to_string())
+    };
+    let on = |file: &str| -> Vec<&str> {
+        let placed = read(file, Some(&allocation)).unwrap();
+        assert!(placed.states_gpus);
+        let slots = placed.placement.slots().iter();
+        slots.map(|s| &fabric.node(s.node).name[..]).collect()
+    };
+    assert_eq!(on("0,h0,1\n1,h0,0\n"), ["h0-r5", "h0-r2"]);
+    assert_eq!(on("0,h0,5\n1,h0,2\n"), ["h0-r5", "h0-r2"]);
+    let error = read("0,h0,6\n1,h0,7\n", Some(&allocation)).unwrap_err();
+    assert!(error.contains("rank 0 on GPU 6 of h0"), "{error}");
+    assert!(error.contains("2, 5"), "{error}");
+    // Several ranks on the place of a GPU.
+    let error = read("0,h1-r0,0\n1,h1-r0,1\n", None).unwrap_err();
+    assert!(error.contains("one for each GPU"), "{error}");
+    // Cores give an order alone, and hosts no GPUs.
+    let placed = read("rank 0=h0 slot=40\nrank 1=h0 slot=8\n", Some(&allocation)).unwrap();
+    assert!(!placed.states_gpus);
+    assert_eq!(fabric.node(placed.placement.node(0)).name, "h0-r5");
+    assert!(!read("h0\nh0\n", Some(&allocation)).unwrap().states_gpus);
 }
 
 /// GPUs that a host does not have are refused, not dealt in order.

@@ -124,6 +124,7 @@ pub(super) fn jax(
         placement: Placement::new(fabric, allocation, slots)?,
         allocation: allocation.clone(),
         order_is_known: true,
+        states_gpus: true,
     })
 }
 
@@ -214,6 +215,7 @@ pub(super) fn dlrover(
         placement: Placement::new(fabric, allocation, slots)?,
         allocation: allocation.clone(),
         order_is_known: true,
+        states_gpus: false,
     })
 }
 

@@ -4,11 +4,11 @@ use super::launch::Job;
 use super::variables::{Variable, Variables};
 use crate::error::{Context, Result, refuse};
 use hopbyte_apply::write_atomic;
-use hopbyte_fabric::{InputError, Traffic};
+use hopbyte_fabric::Traffic;
 use hopbyte_observe::read_traffic;
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::trace::recorded;
-use hopbyte_observe::traffic::{incomplete, live, unknown};
+use hopbyte_observe::traffic::{RankHead, incomplete, live, unknown};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -109,31 +109,24 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds a rank's `mpi`, `time` and `order` lines; records of older recorders have none.
-    fn add(&mut self, rank: usize, text: &str) {
-        let (mut inside, mut known, mut seconds) = (0.0, false, 0.0);
-        for line in text.lines() {
-            let cells: Vec<&str> = line.split('\t').collect();
-            match cells[..] {
-                ["mpi", name, calls, time, ..] => {
-                    let sum = self.calls.entry(name.to_owned()).or_default();
-                    sum.0 += calls.parse::<u64>().unwrap_or(0);
-                    let time = time.parse::<f64>().unwrap_or(0.0);
-                    sum.1 += time;
-                    inside += time;
-                    known = true;
-                }
-                ["time", _, time, ..] => seconds += time.parse::<f64>().unwrap_or(0.0),
-                ["phase", _, name, ..] if rank == 0 => self.phases.push(name.to_owned()),
-                ["order", order, ..] if rank == 0 => self.order = Some(order.to_owned()),
-                _ => {}
-            }
+    /// Adds a rank's times; records of older recorders have none.
+    fn add(&mut self, head: &RankHead) {
+        let times = &head.times;
+        if head.rank == 0 {
+            self.phases.clone_from(&times.phases);
+            self.order.clone_from(&times.order);
         }
-        if known {
-            self.ranks += 1;
-            self.seconds += seconds;
-            self.mpi.push(inside);
+        if times.calls.is_empty() {
+            return;
         }
+        for (name, calls, seconds) in &times.calls {
+            let sum = self.calls.entry(name.clone()).or_default();
+            sum.0 = sum.0.saturating_add(*calls);
+            sum.1 += seconds;
+        }
+        self.ranks += 1;
+        self.seconds += times.seconds;
+        self.mpi.push(times.calls.iter().map(|c| c.2).sum());
     }
 
     fn times(&self) -> Option<Times> {
@@ -197,53 +190,36 @@ pub struct CallTime {
 
 impl Ranks {
     /// Reads the files' headers and ends.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not whole, or files of several jobs.
     pub fn read(folder: &Path) -> Result<Self> {
         let mut all = Self::default();
         for path in files(folder)? {
-            let text = Text::read(&path, RECORD)?;
-            all.add(&path, &lossy(text.bytes()))?;
+            all.add(&Text::read(&path, RECORD)?)?;
         }
         Ok(all)
     }
 
-    fn add(&mut self, path: &Path, text: &str) -> Result<()> {
-        let value = |key: &str| {
-            let mut lines = text.lines();
-            lines.find_map(|l| {
-                l.split_once('\t')
-                    .filter(|(k, _)| *k == key)
-                    .map(|(_, v)| v)
-            })
-        };
-        if value("spawned") == Some("1") {
+    fn add(&mut self, text: &Text) -> Result<()> {
+        let head = RankHead::parse(text)?;
+        if head.spawned {
             return Ok(());
         }
-        let number = |key: &str| value(key).and_then(|v| v.parse::<usize>().ok());
-        let (Some(rank), Some(size), Some(host)) = (number("rank"), number("size"), value("host"))
-        else {
-            return Err(InputError::new(
-                path.display().to_string(),
-                text.lines().next().unwrap_or(""),
-                "lines 'rank', 'size' and 'host'",
-            )
-            .into());
-        };
-        if self.size != 0 && self.size != size {
-            refuse!(
-                "{}: found a world of {size} ranks, expected {}, as in the files before",
-                path.display(),
-                self.size
-            );
+        if head.host.is_empty() {
+            return Err(text.error("no line 'host'", "the rank's host").into());
         }
-        self.size = size;
-        self.times.add(rank, text);
-        self.variables.add(rank, text);
-        let ended = value("ended").unwrap_or("without a last line").to_owned();
-        self.ranks.insert(rank, (host.to_owned(), ended));
-        let calls = text.lines().filter_map(|l| l.strip_prefix("unknown\t"));
-        let calls = calls.filter_map(|l| l.split_once('\t'));
-        self.unknown
-            .extend(calls.map(|(name, reason)| (name.to_owned(), reason.to_owned())));
+        if self.size != 0 && self.size != head.size {
+            let found = format!("a world of {} ranks", head.size);
+            let expected = format!("{}, as in the files before", self.size);
+            return Err(text.error(found, expected).into());
+        }
+        self.size = head.size;
+        self.times.add(&head);
+        let rank = head.rank as usize;
+        self.variables.add(rank, &lossy(text.bytes()));
+        self.ranks.insert(rank, (head.host, head.ended));
+        self.unknown.extend(head.unknown);
         Ok(())
     }
 
@@ -502,30 +478,32 @@ mod tests {
     #[test]
     fn a_job_that_is_not_whole_is_told() {
         let mut ranks = Ranks::default();
-        let file = |rank: usize, ended: &str| {
-            format!(
-                "# hopbyte-record 2\nrank\t{rank}\nsize\t3\nhost\tn{}\nspawned\t0\nended\t{ended}\nend\t5\n",
+        let with = |rank: usize, ended: &str, more: &str| {
+            let lines = format!(
+                "# hopbyte-record 2\nrank\t{rank}\nsize\t3\nhost\tn{}\nspawned\t0\n{more}ended\t{ended}\n",
                 rank / 2
-            )
+            );
+            let lines = format!("{lines}end\t{}\n", lines.lines().count());
+            Text::from_bytes("rank.hbr", lines.as_bytes(), RECORD).unwrap()
         };
-        let path = Path::new("rank.hbr");
-        ranks.add(path, &file(0, "finalize")).unwrap();
-        ranks.add(path, &file(1, "abort")).unwrap();
+        let file = |rank: usize, ended: &str| with(rank, ended, "");
+        ranks.add(&file(0, "finalize")).unwrap();
+        ranks.add(&file(1, "abort")).unwrap();
         assert!(
             ranks
                 .absent()
                 .unwrap()
                 .contains("1 of 3 ranks left no record (2)")
         );
-        ranks.add(path, &file(2, "finalize")).unwrap();
+        ranks.add(&file(2, "finalize")).unwrap();
         assert!(ranks.absent().is_none());
         assert_eq!(
             ranks.incomplete().unwrap(),
             "incomplete: 1 of 3 ranks ended before MPI_Finalize (abort: 1); their counts are those up to then"
         );
-        let strange = file(0, "finalize").replace("host", "unknown\tMPIX_A\tnew\nhost");
+        let strange = with(0, "finalize", "unknown\tMPIX_A\tnew\n");
         let mut whole = Ranks::default();
-        whole.add(path, &strange).unwrap();
+        whole.add(&strange).unwrap();
         assert_eq!(
             whole.incomplete().unwrap(),
             "incomplete: calls without messages in the record (MPIX_A on 1 ranks: new)"
@@ -535,6 +513,10 @@ mod tests {
             ranks.placement_csv(),
             "rank,node,slot\n0,n0,0\n1,n0,1\n2,n1,0\n"
         );
-        assert!(ranks.add(path, "nonsense").is_err());
+        let late = with(1, "finalize", "time\t0\tlate\t1\n");
+        let error = ranks.add(&late).unwrap_err().to_string();
+        assert!(error.starts_with("rank.hbr:6: found late"), "{error}");
+        let nonsense = Text::from_bytes("rank.hbr", b"nonsense", RECORD).unwrap();
+        assert!(ranks.add(&nonsense).is_err());
     }
 }

@@ -1,7 +1,8 @@
 //! Well-known kinds of hosts, with the published capacities of their inner links.
 
+use super::attach::{MAX_ENDS, wrong};
 use super::{HostKind, HostsRecord, InnerLink, Local, OwnPlace, PortRule, UnitSpec};
-use crate::error::InputError;
+use crate::error::{FabricError, InputError};
 use crate::ids::NodeId;
 use std::collections::HashMap;
 
@@ -222,7 +223,18 @@ impl Published {
     ///
     /// With as many ports as GPUs a GPU and its adapter are one node: the adapter's rate is below that of the PCIe
     /// between them. Otherwise GPUs have nodes of their own and share adapters behind PCIe switches.
-    pub fn structure(&self, hosts: u16, ports: u16) -> HostKind {
+    ///
+    /// # Errors
+    /// More GPUs and ports than a unit may have ends.
+    pub fn structure(&self, hosts: usize, ports: usize) -> Result<HostKind, FabricError> {
+        let each = ports.max(usize::from(self.gpus));
+        if hosts.saturating_mul(each) > MAX_ENDS {
+            let what = format!("hosts of {} joined to one unit", self.name);
+            let found = format!("{hosts} hosts of {each} GPUs or ports");
+            return Err(wrong(what, found, format!("at most {MAX_ENDS} in all")));
+        }
+        // Numbers of ends fit below.
+        let (hosts, ports) = (hosts as u16, ports as u16);
         let gpus = if self.gpus == 0 { ports } else { self.gpus };
         let mut kind = HostKind {
             name: self.name.into(),
@@ -260,7 +272,7 @@ impl Published {
                 kind.join(place, cpu, "C2C", self.c2c);
             }
         }
-        kind
+        Ok(kind)
     }
 
     fn join_places(&self, kind: &mut HostKind) {
@@ -349,29 +361,36 @@ pub type DomainOf<'a> = dyn Fn(&str, &[NodeId]) -> Option<u64> + 'a;
 
 /// Hosts of a kind: names with their endpoints of the network, in order. Hosts that follow each other form NVLink
 /// domains of at most `most` hosts; only those with the same key of `domain`.
+///
+/// # Errors
+/// A domain, or a host, with too many GPUs or ports.
 pub fn describe(
     spec: HostSpec,
     hosts: &[(String, Vec<NodeId>)],
     most: u16,
     domain: &DomainOf<'_>,
-) -> HostsRecord {
+) -> Result<HostsRecord, FabricError> {
     let mut record = HostsRecord {
         rule: spec.rule,
         kinds: Vec::new(),
         units: Vec::new(),
         down: Vec::new(),
     };
-    let mut known: HashMap<(u16, u16), u32> = HashMap::new();
+    let mut known: HashMap<(usize, usize), u32> = HashMap::new();
     let alike = |a: &(String, Vec<NodeId>), b: &(String, Vec<NodeId>)| {
         a.1.len() == b.1.len() && domain(&a.0, &a.1) == domain(&b.0, &b.1)
     };
     for run in hosts.chunk_by(alike) {
         for unit in run.chunks(usize::from(most.max(1))) {
-            let shape = (unit.len() as u16, unit[0].1.len() as u16);
-            let kind = *known.entry(shape).or_insert_with(|| {
-                record.kinds.push(spec.kind.structure(shape.0, shape.1));
-                record.kinds.len() as u32 - 1
-            });
+            let shape = (unit.len(), unit[0].1.len());
+            let kind = match known.get(&shape) {
+                Some(&kind) => kind,
+                None => {
+                    record.kinds.push(spec.kind.structure(shape.0, shape.1)?);
+                    known.insert(shape, record.kinds.len() as u32 - 1);
+                    record.kinds.len() as u32 - 1
+                }
+            };
             record.units.push(UnitSpec {
                 kind,
                 hosts: unit.iter().map(|h| h.0.clone()).collect(),
@@ -379,5 +398,5 @@ pub fn describe(
             });
         }
     }
-    record
+    Ok(record)
 }

@@ -12,12 +12,9 @@ use crate::placement::host_list;
 use hopbyte_fabric::hosts::{
     HOST_KINDS, HostSpec, HostsRecord, PortRule, Published, UnitSpec, describe,
 };
-use hopbyte_fabric::{Fabric, InputError, NodeId};
+use hopbyte_fabric::{Fabric, FabricError, InputError, NodeId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-
-/// The kind of hosts with several adapters that nothing describes.
-pub const PLAIN: &str = "plain";
 
 /// Hosts with their endpoints.
 type Groups = Vec<(String, Vec<NodeId>)>;
@@ -74,7 +71,7 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
             let (chosen, rest) = choose(all, list, spec.kind.gpus == 0, option)?;
             all = rest;
             notes.push(counts(option, &spec, &chosen));
-            in_domains(&fabric, spec, chosen, &known)
+            in_domains(&fabric, spec, chosen, &known)?
         };
         record = Some(joined(record, next));
     }
@@ -82,7 +79,7 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
         let spec = HostSpec::from(kind);
         let option = format!("{} of {} GPUs", kind.name, kind.gpus);
         notes.push(counts(&option, &spec, &chosen));
-        record = Some(joined(record, in_domains(&fabric, spec, chosen, &known)));
+        record = Some(joined(record, in_domains(&fabric, spec, chosen, &known)?));
     }
     let Some(record) = record else {
         return Ok(Machine {
@@ -158,7 +155,7 @@ fn in_domains(
     spec: HostSpec,
     mut hosts: Groups,
     known: &[KnownHost],
-) -> HostsRecord {
+) -> Result<HostsRecord, FabricError> {
     let names: HashSet<&str> = hosts.iter().map(|h| h.0.as_str()).collect();
     let labelled = known
         .iter()
@@ -171,7 +168,7 @@ fn in_domains(
         };
         return describe(spec, &hosts, spec.kind.hosts, &leaf);
     }
-    let mut sizes: HashMap<&str, u16> = HashMap::new();
+    let mut sizes: HashMap<&str, usize> = HashMap::new();
     for domain in labelled.values().filter_map(|h| h.domain.as_deref()) {
         *sizes.entry(domain).or_default() += 1;
     }
@@ -185,7 +182,7 @@ fn in_domains(
             // Alone.
             None => (1 << 32) + at,
             Some((known, domain)) => {
-                let large = sizes[domain] > spec.kind.hosts;
+                let large = sizes[domain] > usize::from(spec.kind.hosts);
                 let part = known.sub_domain.as_deref().filter(|_| large);
                 let next = numbers.len() as u64;
                 *numbers.entry((domain, part.unwrap_or(""))).or_insert(next)
@@ -195,15 +192,6 @@ fn in_domains(
     }
     hosts.sort_by_key(|h| keys[&h.0]);
     describe(spec, &hosts, u16::MAX, &|host, _| keys.get(host).copied())
-}
-
-/// Whether hosts of a fabric have several endpoints that nothing joins.
-pub fn has_open_hosts(fabric: &Fabric) -> bool {
-    if fabric.inside().is_some() {
-        return false;
-    }
-    let mut seen = HashSet::new();
-    fabric.nodes().iter().any(|n| !seen.insert(n.host.as_str()))
 }
 
 /// Splits the hosts into those of an option and the rest; without a list all, or those with several adapters.

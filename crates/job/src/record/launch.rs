@@ -1,5 +1,6 @@
 //! Selects the preload library for a command, and the way its launcher passes it to the ranks.
 
+use super::output::said_by;
 use crate::Lacking;
 use crate::error::{Context, Result, refuse};
 use crate::program;
@@ -7,20 +8,19 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Timeout of a version query.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Grace period between the signal to end a job and its kill.
 const GRACE: Duration = Duration::from_secs(10);
 /// Time in which a job may end by the signal that hopbyte got: a batch system signals the launcher too, and to Open MPI's
 /// a second signal means to leave its ranks behind.
 const SHARED: Duration = Duration::from_secs(3);
-/// Interval between looks at a running process.
+/// Interval between looks at a running process, and the first one: most answers take milliseconds.
 const TICK: Duration = Duration::from_millis(20);
+const FIRST_TICK: Duration = Duration::from_millis(1);
 /// The variable that turns the trace on.
 pub const TRACE: &str = "HOPBYTE_RECORD_TRACE";
 /// The recorder's environment variables, passed to the ranks if set.
@@ -389,6 +389,7 @@ pub fn run_until(
         .spawn()
         .with_context(|| format!("starting {}", command.get_program().display()))?;
     let start = Instant::now();
+    let mut tick = FIRST_TICK;
     let why = loop {
         if let Some(status) = child.try_wait().context("waiting for the job")? {
             return Ok(Ended::Exited(status));
@@ -399,7 +400,8 @@ pub fn run_until(
         if stop.load(Ordering::Relaxed) {
             break Ended::Stopped;
         }
-        std::thread::sleep(TICK);
+        std::thread::sleep(tick);
+        tick = (2 * tick).min(TICK);
     };
     if matches!(why, Ended::Stopped) && wait(&mut child, SHARED)?.is_some() {
         return Ok(why);
@@ -416,7 +418,7 @@ pub fn run_until(
 /// Waits for a process, with a timeout.
 fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
-    let mut tick = Duration::from_millis(1);
+    let mut tick = FIRST_TICK;
     loop {
         if let Some(status) = child.try_wait().context("waiting for the job")? {
             return Ok(Some(status));
@@ -425,63 +427,8 @@ fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
             return Ok(None);
         }
         std::thread::sleep(tick);
-        // Most answers take milliseconds.
         tick = (2 * tick).min(TICK);
     }
-}
-
-/// Output of a program, both streams.
-pub(crate) fn said_by(command: &mut Command) -> Result<String> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    if wait(&mut child, PATIENCE)?.is_none() {
-        let _ = child.kill();
-        let _ = child.wait();
-        refuse!("no answer within {} s", PATIENCE.as_secs());
-    }
-    let mut text = Vec::new();
-    if let Some(out) = child.stdout.as_mut() {
-        out.take(1 << 16).read_to_end(&mut text)?;
-    }
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// Standard output of a command, up to its end or the deadline; at that it is ended.
-pub(crate) fn output_for(mut command: Command, deadline: Duration) -> Result<String> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("starting {}", command.get_program().display()))?;
-    let out = child.stdout.take();
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        if let Some(out) = out {
-            let _ = out.take(1 << 20).read_to_end(&mut text);
-        }
-        text
-    });
-    if wait(&mut child, deadline)?.is_none() {
-        let _ = Command::new("kill")
-            .args(["-TERM", &child.id().to_string()])
-            .status();
-        if wait(&mut child, GRACE)?.is_none() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-    // A process that outlives its launcher may hold the pipe.
-    let start = Instant::now();
-    while !reader.is_finished() && start.elapsed() < GRACE {
-        std::thread::sleep(TICK);
-    }
-    let text = match reader.is_finished() {
-        true => reader.join().unwrap_or_default(),
-        false => Vec::new(),
-    };
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The file that a word of a command line would execute.

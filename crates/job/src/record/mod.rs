@@ -2,4 +2,5 @@
 
 pub mod launch;
 pub mod merge;
+pub(crate) mod output;
 pub mod variables;

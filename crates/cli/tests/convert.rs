@@ -135,6 +135,39 @@ fn a_subnet_and_its_tables_say_the_same_routes() {
     }
 }
 
+/// Every width and speed is written as it was read.
+#[test]
+fn rates_of_a_subnet_come_back() {
+    let ports = ["12xQDR", "2xHDR", "12xNDR", "4xEDR", "1xSDR"];
+    let cable = |(port, rate): (usize, &&str)| {
+        (
+            format!(
+                "[{port}]\t\"H-00000000000000{port}1\"[1]({port}2) \t\t# \"n{port}\" lid {port} {rate}\n"
+            ),
+            format!(
+                "\ncaguid=0x{port}1\nCa\t1 \"H-00000000000000{port}1\"\t\t# \"n{port}\"\n[1]({port}2) \t\"S-0000000000000001\"[{port}]\t\t# lid {port} lmc 0 \"sw\" lid 9 {rate}\n"
+            ),
+        )
+    };
+    let (near, far): (Vec<String>, Vec<String>) = (1..).zip(&ports).map(cable).unzip();
+    let content = format!(
+        "switchguid=0x1(1)\nSwitch\t5 \"S-0000000000000001\"\t\t# \"sw\" base port 0 lid 9 lmc 0\n{}{}",
+        near.concat(),
+        far.concat()
+    );
+    let text = Text::from_bytes("subnet", content.as_bytes(), Limits::ANY).unwrap();
+    let machine = read(&text, &[]);
+    let subnet = written(
+        FabricFormat::Ibnetdiscover,
+        &machine.fabric,
+        &machine.routing,
+    );
+    let again = String::from_utf8_lossy(subnet.bytes()).into_owned();
+    for rate in ports {
+        assert_eq!(again.matches(rate).count(), 2, "{rate}: {again}");
+    }
+}
+
 /// Leaves at several heights: the written tree equals the one that was read.
 #[test]
 fn unbalanced_trees_go_to_slurm() {

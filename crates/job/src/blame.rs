@@ -13,7 +13,7 @@ use crate::probe::component::Component;
 use crate::probe::explain::{Finding, Limit, Suspect};
 use crate::probe::separate::separating;
 use begin::Origin;
-use hopbyte_fabric::units::{count, significant};
+use hopbyte_fabric::units::{count, percent};
 use hopbyte_fabric::{End, Fabric, LinkId, LinkState, Routing};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -224,10 +224,6 @@ pub fn blame(
         causes,
         not_judged,
     })
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", significant(100.0 * share, 3))
 }
 
 impl View<'_> {

@@ -4,6 +4,7 @@ use crate::args::{FabricOptions, fabric_help, read_machine};
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use hopbyte_fabric::diff::{Diff, LinkChange};
+use hopbyte_fabric::units::BytesPerSecond;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -89,8 +90,8 @@ fn write(report: &Diff, top: usize, out: &mut Output) -> Result<()> {
     let change = |c: &LinkChange| {
         if c.to_before == c.to_after {
             let both = [c.capacity_before_bytes_per_s, c.capacity_after_bytes_per_s];
-            let [was, is] = both.map(|b| b / 1e9);
-            format!("{}: {was:.2} GB/s, now {is:.2}", c.link)
+            let [was, is] = both.map(|b| BytesPerSecond(b).gb_text(2));
+            format!("{}: {was} GB/s, now {is}", c.link)
         } else {
             format!("{}: led to {}, now to {}", c.link, c.to_before, c.to_after)
         }

@@ -324,6 +324,7 @@ fn bad_rows_are_named() {
         ("GUID 0x1 port 1: [PortXmitData 1]", "mads:1: found GUID"),
         ("PortSelect:..99999", "mads:1: found 99999"),
         ("## Summary: 0 nodes", "mads: found no port"),
+        ("PortSelect:..0", "mads: found the management port"),
     ] {
         let error =
             readings(&text(bad), None, Moment::default(), &mut LeftOut::default()).unwrap_err();
@@ -387,4 +388,23 @@ fn errors_that_fill_their_counter_are_at_least_those() {
     let (errors, said) = grown(65_535, 65_535);
     assert!(errors.is_empty(), "{errors:?}");
     assert!(said.contains("symbol_error"), "{said}");
+}
+
+#[test]
+fn failures_of_a_link_are_said_and_no_errors() {
+    let report = "Errors for 0x2 \"s\"\n   GUID 0x2 port 4: [LinkDownedCounter == 12] [LinkErrorRecoveryCounter == 0]\n\n\
+        ## Summary: 1 nodes checked, 1 bad nodes found\n";
+    let block = "# Port counters: Lid 1 port 4 (CapMask: 0x1)\nPortSelect:......4\nLinkErrorRecoveryCounter:.7\nPortXmitWait:..0\n";
+    for (input, name) in [
+        (report, "0x0000000000000002[4] LinkDownedCounter"),
+        (block, "lid:1[4] LinkErrorRecoveryCounter"),
+    ] {
+        let mut left_out = LeftOut::default();
+        let read = readings(&text(input), None, Moment::default(), &mut left_out).unwrap();
+        let errors = (read[0].layout.counters.iter().enumerate())
+            .filter(|(i, c)| c.quantity == Q::Errors && read[0].get(*i) > Some(0));
+        assert_eq!(errors.count(), 0);
+        let said: Vec<String> = left_out.sentences().collect();
+        assert!(said.len() == 1 && said[0].contains(name), "{said:?}");
+    }
 }

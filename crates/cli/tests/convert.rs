@@ -8,6 +8,7 @@ use hopbyte_fabric::{Fabric, NodeId, Routing, spec};
 use hopbyte_observe::fabric::{Companions, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::{Machine, MachineFiles, read_machine};
+use std::collections::BTreeMap;
 
 fn written(format: FabricFormat, fabric: &Fabric, routing: &Routing) -> Text {
     let bytes = write_fabric(format, fabric, routing).unwrap().bytes;
@@ -190,6 +191,65 @@ fn unbalanced_trees_go_to_slurm() {
         )
         .is_err()
     );
+}
+
+/// Two cores above two pods of two spines and two leaves, and a leaf of their own.
+#[test]
+fn fat_trees_with_a_leaf_at_the_top_go_to_slurm() {
+    let mut cables: Vec<(String, String)> = Vec::new();
+    for core in ["core0", "core1"] {
+        let below = ["s00", "s01", "s10", "s11", "lx"];
+        cables.extend(below.map(|b| (core.into(), b.into())));
+    }
+    for pod in 0..2 {
+        for (spine, leaf) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            cables.push((format!("s{pod}{spine}"), format!("l{pod}{leaf}")));
+        }
+    }
+    for leaf in ["l00", "l01", "l10", "l11", "lx"] {
+        cables.push((leaf.into(), format!("n-{leaf}")));
+    }
+    let scan = |cables: &[(String, String)]| {
+        let mut devices: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (a, b) in cables {
+            devices.entry(a).or_default().push(b);
+            devices.entry(b).or_default().push(a);
+        }
+        let mut text = String::new();
+        for (device, peers) in &devices {
+            let kind = if device.starts_with("n-") {
+                "Hca"
+            } else {
+                "Switch"
+            };
+            text += &format!("{kind} 8 \"{device}\"\n");
+            for (i, peer) in peers.iter().enumerate() {
+                let back = devices[peer].iter().position(|p| p == device).unwrap();
+                text += &format!("[{}] \"{peer}\"[{}]\n", i + 1, back + 1);
+            }
+        }
+        Text::from_bytes("scan", text.as_bytes(), Limits::ANY).unwrap()
+    };
+    let tree = read(&scan(&cables), &[]);
+    let out = written(FabricFormat::SlurmConf, &tree.fabric, &tree.routing);
+    let mut lines: Vec<&str> = out
+        .bytes()
+        .split(|&b| b == b'\n')
+        .map(|l| std::str::from_utf8(l).unwrap())
+        .collect();
+    lines.retain(|l| l.contains("Switches="));
+    assert_eq!(
+        lines,
+        [
+            "SwitchName=s00_and_1_more Switches=l[00-01]",
+            "SwitchName=s10_and_1_more Switches=l[10-11]",
+            "SwitchName=core0_and_1_more Switches=lx,s00_and_1_more,s10_and_1_more",
+        ]
+    );
+    // A cable between two spines is in no tree.
+    cables.push(("s00".into(), "s10".into()));
+    let other = read(&scan(&cables), &[]);
+    assert!(write_fabric(FabricFormat::SlurmConf, &other.fabric, &other.routing).is_err());
 }
 
 #[test]

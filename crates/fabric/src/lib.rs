@@ -47,6 +47,7 @@ mod ids;
 mod link_state;
 mod node_times;
 mod numbers;
+mod pairing;
 mod paths;
 mod placement;
 pub mod plan;

@@ -177,7 +177,7 @@ fn ports_with_lid_0_are_not_one_device() {
         "{error}"
     );
     let one = format!(
-        "Switch: 0x30 spine a:\n{}{}{DOWN}",
+        "Switch: 0x30 spine a:\n{}{}",
         port(6, 1, (0, 1, "n1")),
         port(6, 2, (8, 1, "n2 HCA-1"))
     );

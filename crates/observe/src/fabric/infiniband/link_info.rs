@@ -130,7 +130,9 @@ impl<'a> Reader<'a> {
             };
             return Err(self.text.error(found, expected).hint(hint));
         }
-        if !self.has_switch {
+        // Adapters alone are refused as such, if all of them have a heading.
+        let mut devices = self.by_lid.values();
+        if !self.has_switch && devices.any(|&(_, seen)| !seen) {
             let found = "no heading Switch:";
             return Err(self.text.error(found, expected).hint(CAS_ONLY));
         }

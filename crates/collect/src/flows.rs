@@ -25,7 +25,7 @@ pub struct Flow {
     pub rate: Result<f64, Missing>,
     /// Start of `total` (nanoseconds since 1970) after a reset.
     pub since_ns: Option<u64>,
-    /// Counters of errors at their highest value: there are at least `total`.
+    /// Counters at their highest value, at which they stay: there are at least `total`.
     pub full: usize,
     terms: Vec<(u32, f64)>,
     combine: Combine,
@@ -162,7 +162,7 @@ impl Flow {
         let now = |i: u32| new.get(i as usize).map(|v| v as f64);
         let is_full = |&&(i, _): &&(u32, f64)| {
             let counter = &layout.counters[i as usize];
-            new.get(i as usize).is_some_and(|v| counter.is_full(v))
+            new.get(i as usize).is_some_and(|v| counter.stays_at(v))
         };
         self.full = self.terms.iter().filter(is_full).count();
         let Some(total) = combined(self.combine, &self.terms, now) else {

@@ -412,9 +412,9 @@ impl Server {
                 self.recover(now);
             }
         }
-        if let Some(store) = &mut self.store {
-            self.warnings.extend(store.notes());
-        }
+        self.warnings
+            .extend(self.store.iter_mut().flat_map(Store::notes));
+        self.warnings.extend(self.gathering.gone_sources());
         let token = self.token.as_ref().and_then(Token::news);
         let certificate = self.identity.as_ref().and_then(Identity::news);
         let readers = self.readers.as_ref().and_then(|readers| readers.news());

@@ -17,7 +17,7 @@ mod table;
 mod tidy;
 
 pub(crate) use listing::{entries, without_copies};
-pub use listing::logs;
+pub use listing::{last_ticks, logs};
 pub use reader::{Damage, LogReader};
 pub use repair::{Repair, repair};
 pub use seal::{Sealed, seal, seal_all, seal_all_on};

@@ -65,3 +65,51 @@ fn the_last_tick_before_a_time_is_found_however_long_before() {
     let (code, _, said) = links(&store, &["--at", "999"]);
     assert_eq!(code, Some(2), "{said}");
 }
+
+/// An agent that nobody accepts says so with its exit code.
+#[test]
+fn an_agent_whose_reports_arrive_nowhere_answers_no() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sysfs/before");
+    let agent = |to: &str| {
+        let done = Command::new(env!("CARGO_BIN_EXE_hopbyte"))
+            .args(["agent", "--root", root, "--name", "n1", "--period", "0.1"])
+            .args(["--ticks", "2", "--to", to])
+            .output()
+            .unwrap();
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    };
+    let (code, said) = agent("127.0.0.1:1");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("does a collector run") && said.contains("no report was delivered"),
+        "{said}"
+    );
+
+    let mut collector = Command::new(env!("CARGO_BIN_EXE_hopbyte"));
+    collector.args([
+        "collect",
+        "--listen",
+        "127.0.0.1:0",
+        "--expect",
+        "n2",
+        "--print",
+        "none",
+    ]);
+    collector.args(["--period", "0.1", "--deadline", "50"]);
+    let mut running = collector
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut told = std::io::BufReader::new(running.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+    let address = line.trim().rsplit(' ').next().unwrap().to_owned();
+    let (code, said) = agent(&address);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(code, Some(1), "{line}{said}");
+    assert!(
+        said.contains("not among the 1 expected") && !said.contains("does a collector run"),
+        "{said}"
+    );
+}

@@ -66,6 +66,23 @@ fn the_last_tick_before_a_time_is_found_however_long_before() {
     assert_eq!(code, Some(2), "{said}");
 }
 
+#[test]
+fn a_range_that_ends_before_it_begins_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_hopbyte"))
+        .arg("replay")
+        .arg(folder.path())
+        .args(["--from", "200", "--to", "100"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("found 200, which is later than --to 100"),
+        "{said}"
+    );
+}
+
 /// An agent that nobody accepts says so with its exit code.
 #[test]
 fn an_agent_whose_reports_arrive_nowhere_answers_no() {

@@ -194,8 +194,12 @@ pub fn blame(
     let mut not_judged: Vec<String> = lacks.map(|(_, words)| words.to_owned()).collect();
     if not_judged.len() == FAULTS && state.paths.is_empty() && state.nodes.is_empty() {
         refuse!(
-            "nothing can be judged: {}\nhint: give --interval SECONDS if the counters are those of a known window",
-            not_judged.join("; ")
+            "nothing can be judged: {}\nhint: {}",
+            not_judged.join("; "),
+            match state.window_seconds {
+                Some(_) => "are these counters of the machine's links, and do they move?",
+                None => "give --interval SECONDS if the counters are those of a known window",
+            }
         );
     }
     if full > 0 {

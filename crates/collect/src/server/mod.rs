@@ -174,6 +174,11 @@ impl Server {
             store.remembered().for_each(|node| gathering.remember(node));
         }
         let fed = Fed::new(&epoll)?;
+        let untimely = setup
+            .identity
+            .iter()
+            .filter_map(Identity::untimely)
+            .collect();
         Ok(Self {
             epoll,
             fed,
@@ -199,7 +204,7 @@ impl Server {
             outage: None,
             room: vec![0; LONGEST_FRAME],
             notes: Vec::new(),
-            warnings: Vec::new(),
+            warnings: untimely,
             unsaid: 0,
             viewers: Vec::new(),
         })

@@ -387,7 +387,8 @@ pub(crate) fn newest(text: &Text, node: &str) -> Result<Reading, InputError> {
         let few: Vec<&str> = nodes.iter().map(String::as_str).take(3).collect();
         let found = format!("counters of {} nodes ({} …)", nodes.len(), few.join(", "));
         let error = text.error(found, format!("counters of {node}"));
-        return Err(error.hint("name the node of these counters: --name, or --counters-of"));
+        let hint = "one node is read: --name (of an agent) or --counters-of names it; hopbyte links FILE --fabric FABRIC reads all";
+        return Err(error.hint(hint));
     };
     ours.try_fold(first, |newest, next| {
         if newest.layout.source != next.layout.source {

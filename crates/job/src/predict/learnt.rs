@@ -67,8 +67,8 @@ pub struct RecordedRun {
 /// The folder has no record of all ranks with times and nodes of this machine.
 pub fn run_of(record: &Path, fabric: &Fabric) -> Result<RecordedRun> {
     let ranks = Ranks::read(record)?;
-    if let Some(absent) = ranks.absent() {
-        refuse!("{}: {absent}", record.display());
+    if let Some(reason) = ranks.unusable() {
+        refuse!("{}: {reason}", record.display());
     }
     let Some(times) = ranks.times() else {
         refuse!(

@@ -2,4 +2,5 @@
 
 pub mod launch;
 pub mod merge;
+pub mod times;
 pub mod variables;

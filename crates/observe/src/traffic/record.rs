@@ -109,7 +109,21 @@ fn read_on(
         }
         if !ranks.insert(head.rank) {
             let found = format!("rank {} once more", head.rank);
-            return Err(text.error(found, "one file for every rank").into());
+            return Err(text
+                .error(found, "one file for every rank")
+                .hint("did several jobs write into the folder? record each into its own")
+                .into());
+        }
+        if let (Some(job), Some(other)) = (&head.job, &first.job)
+            && job != other
+        {
+            return Err(text
+                .error(
+                    format!("job {job}"),
+                    format!("job {other}, as in the other files"),
+                )
+                .hint("did several jobs write into the folder? record each into its own")
+                .into());
         }
         for line in text.lines() {
             if let Some(group) = Group::parse(text, line, tasks)? {
@@ -125,8 +139,9 @@ fn read_on(
     complete(source, tasks, &ranks)?;
     let mut phases = Phases::default();
     let mut calls = Calls::default();
+    let mut outside = 0;
     for (text, head) in world {
-        counts(text, (head.rank, tasks), &mut phases, &mut calls)?;
+        outside += counts(text, (head.rank, tasks), &mut phases, &mut calls)?;
     }
     let on = on.unwrap_or_else(|| hosts(heads_of, tasks));
     let rules = rules.of_release(release).on_hosts(on);
@@ -135,7 +150,11 @@ fn read_on(
     let ends = heads.iter().filter(|h| !h.spawned);
     let ends = ends.map(|h| (h.rank, h.ended.as_str()));
     let unknown = unknown(heads.iter().flat_map(|h| &h.unknown));
-    notes.splice(0..0, incomplete(ends).into_iter().chain(unknown));
+    let spawned = heads.iter().filter(|h| h.spawned).count();
+    let first = incomplete(ends).into_iter().chain(unknown);
+    let outside = (outside > 0)
+        .then(|| format!("{INCOMPLETE}{outside} messages to other worlds are left out"));
+    notes.splice(0..0, first.chain(others(spawned)).chain(outside));
     let mut traffic = phases.finish(source, tasks)?;
     traffic.notes = notes;
     traffic.in_turn = true;
@@ -186,8 +205,8 @@ pub(crate) fn release(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Start of the note about ranks that ended before `MPI_Finalize`.
-pub(super) const INCOMPLETE: &str = "incomplete: ";
+/// Start of a note about traffic that is not in a record.
+pub const INCOMPLETE: &str = "incomplete: ";
 
 /// A note if ranks did not end by `MPI_Finalize`: how many, and the causes with their first ranks. `ended` holds ranks
 /// with the word of their trailer.
@@ -232,6 +251,13 @@ pub fn unknown<'a>(calls: impl Iterator<Item = &'a (String, String)>) -> Option<
     (!told.is_empty()).then(|| format!("{INCOMPLETE}calls without messages in the record ({told})"))
 }
 
+/// A note about processes that the job started, if it did.
+pub fn others(spawned: usize) -> Option<String> {
+    (spawned > 0).then(|| {
+        format!("{INCOMPLETE}{spawned} processes that the job started are another world: their traffic is left out")
+    })
+}
+
 fn cells(line: Line<'_>) -> Vec<&[u8]> {
     line.bytes.split(|&b| b == b'\t').collect()
 }
@@ -241,6 +267,8 @@ struct Head {
     rank: u32,
     size: usize,
     spawned: bool,
+    /// The launcher's name of the job.
+    job: Option<String>,
     library: Option<Library>,
     /// Major and minor release of Open MPI.
     release: Option<(u32, u32)>,
@@ -258,7 +286,7 @@ impl Head {
         let (mut rank, mut size, mut spawned) = (None, None, false);
         let (mut last, mut library, mut ended) = (None, None, "without a word".to_owned());
         let (mut unknown, mut settings) = (Vec::new(), Vec::new());
-        let (mut version, mut host) = (None, String::new());
+        let (mut version, mut host, mut job) = (None, String::new(), None);
         for (line, before) in text.lines().zip(0u64..) {
             if before == 0 && line.bytes != b"# hopbyte-record 2" {
                 let error = text.error_at(line, "# hopbyte-record 2");
@@ -279,6 +307,7 @@ impl Head {
                     library = Library::of_version(&lossy(name));
                     version = release(&lossy(name));
                 }
+                [b"job", name, ..] => job = Some(lossy(name).into_owned()),
                 [b"host", name, ..] => host = lossy(name).into_owned(),
                 [b"setting", name, value, ..] => {
                     settings.push((lossy(name).into_owned(), lossy(value).into_owned()));
@@ -306,6 +335,7 @@ impl Head {
             },
             size,
             spawned,
+            job,
             library,
             release: version,
             host,
@@ -383,13 +413,14 @@ pub(crate) fn group_members<'a>(
         .map(|g| (g.id, g.members)))
 }
 
-/// Adds a rank's `P`, `C` and `R` lines to `phases`, its `K` lines to `calls`.
+/// Adds a rank's `P`, `C` and `R` lines to `phases`, its `K` lines to `calls`. Returns the messages to other worlds.
 fn counts<'a>(
     text: &'a Text,
     (rank, tasks): (u32, usize),
     phases: &mut Phases,
     calls: &mut Calls<'a>,
-) -> Result<(), InputError> {
+) -> Result<u64, InputError> {
+    let mut outside = 0;
     let mut names: HashMap<&[u8], String> = HashMap::new();
     for line in text.lines() {
         let cells = cells(line);
@@ -463,6 +494,7 @@ fn counts<'a>(
             continue;
         }
         if to == b"-1" {
+            outside += count;
             continue;
         }
         let other = task(text, line, to, tasks.min(MAX_TASKS))?;
@@ -473,5 +505,5 @@ fn counts<'a>(
         };
         phases.add(&name_of_phase, (from, to, size, count));
     }
-    Ok(())
+    Ok(outside)
 }

@@ -1,5 +1,6 @@
 //! Selects the preload library for a command, and the way its launcher passes it to the ranks.
 
+use super::preload::{PRELOAD, open_mpi_files, with_preload};
 use crate::Lacking;
 use crate::error::{Context, Result, refuse};
 use crate::program;
@@ -247,6 +248,9 @@ impl Job {
                 launcher.words()
             );
         }
+        if let Launcher::OpenMpi(version) = launcher {
+            open_mpi_files(words, version)?;
+        }
         Ok(Self {
             words: words.to_vec(),
             launcher,
@@ -271,20 +275,18 @@ impl Job {
 
     /// The command with libraries preloaded, the first nearest to the program, and settings for its ranks.
     pub fn preloading(&self, libraries: &[&Path], settings: &[(&str, OsString)]) -> Command {
-        let mut preload = OsString::new();
-        let others = std::env::var_os("LD_PRELOAD").filter(|o| !o.is_empty());
-        for library in libraries
+        let ours = libraries
             .iter()
-            .map(|l| l.as_os_str().to_owned())
-            .chain(others)
-        {
-            if !preload.is_empty() {
-                preload.push(":");
-            }
-            preload.push(library);
+            .map(|l| l.as_os_str())
+            .collect::<Vec<_>>()
+            .join(OsStr::new(":"));
+        let mut preload = ours.clone();
+        if let Some(others) = std::env::var_os(PRELOAD).filter(|o| !o.is_empty()) {
+            preload.push(":");
+            preload.push(others);
         }
         let mut settings = settings.to_vec();
-        settings.insert(0, ("LD_PRELOAD", preload));
+        settings.insert(0, (PRELOAD, preload.clone()));
         settings.extend(
             SETTINGS
                 .iter()
@@ -295,22 +297,32 @@ impl Job {
             settings.push((TRACE, "1".into()));
         }
         let mut command = Command::new(&self.words[0]);
-        self.pass(&mut command, &settings);
+        self.pass(&mut command, &settings, &self.words[1..]);
         // Open MPI before 5 passes to the programs of one job (a : b) what stands before each.
         let by_program = matches!(self.launcher, Launcher::OpenMpi(version) if version < 5);
-        for word in &self.words[1..] {
-            command.arg(word);
+        for (at, word) in self.words.iter().enumerate().skip(1) {
+            match with_preload(&self.words[..at], word, &ours, &preload) {
+                Some(merged) => command.arg(merged),
+                None => command.arg(word),
+            };
             if by_program && word == ":" {
-                self.pass(&mut command, &settings);
+                self.pass(&mut command, &settings, &self.words[at + 1..]);
             }
         }
         command
     }
 
-    /// Adds settings for the ranks, as the launcher takes them.
-    fn pass(&self, command: &mut Command, settings: &[(&str, OsString)]) {
+    /// Adds settings for the ranks, as the launcher takes them, before the words of a program. Of two values of one
+    /// name, Open MPI 4 takes the last and Open MPI 5 the first, so a preload of the user's stands for both.
+    fn pass(&self, command: &mut Command, settings: &[(&str, OsString)], words: &[OsString]) {
+        let mut program = words.split(|w| w == ":").next().unwrap_or(&[]).windows(2);
+        let theirs = program.any(|pair| {
+            let value = pair[1].to_string_lossy();
+            pair[0] == "-x" && (value == PRELOAD || value.starts_with("LD_PRELOAD="))
+        });
         for (name, value) in settings {
             match self.launcher {
+                Launcher::OpenMpi(_) if theirs && *name == PRELOAD => {}
                 Launcher::OpenMpi(_) => {
                     let mut word = OsString::from(name);
                     word.push("=");
@@ -634,21 +646,67 @@ mod tests {
         assert!(Launcher::Scheduler.starts(Flavour::Ompi));
     }
 
+    /// The launcher's arguments for a command.
+    fn launched(launcher: Launcher, command: &str) -> String {
+        let job = Job {
+            words: command.split(' ').map(OsString::from).collect(),
+            launcher,
+            flavour: Flavour::Ompi,
+            library: "r.so".into(),
+            trace: true,
+        };
+        let command = job.preloading(&[Path::new("r.so")], &[]);
+        let list = command.get_args().map(|a| a.to_string_lossy().into_owned());
+        list.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_preload_of_the_user_comes_after_hopbytes() {
+        let trace = "-x HOPBYTE_RECORD_TRACE=1";
+        for (version, given, expected) in [
+            (
+                4,
+                "-x LD_PRELOAD=u.so a : b",
+                format!("{trace} -x LD_PRELOAD=r.so:u.so a : -x LD_PRELOAD=r.so {trace} b"),
+            ),
+            (
+                5,
+                "-x LD_PRELOAD a",
+                format!("{trace} -x LD_PRELOAD=r.so a"),
+            ),
+            (
+                5,
+                "env LD_PRELOAD= a",
+                format!("-x LD_PRELOAD=r.so {trace} env LD_PRELOAD=r.so a"),
+            ),
+        ] {
+            let launcher = Launcher::OpenMpi(version);
+            assert_eq!(launched(launcher, &format!("mpirun {given}")), expected);
+        }
+        let trace = "-genv HOPBYTE_RECORD_TRACE 1";
+        for (given, expected) in [
+            ("-genv LD_PRELOAD u.so a", "-genv LD_PRELOAD r.so:u.so a"),
+            ("-env LD_PRELOAD u.so a", "-env LD_PRELOAD r.so:u.so a"),
+            ("-genv LD_PRELOAD=u.so a", "-genv LD_PRELOAD=r.so:u.so a"),
+            ("-genv PRELOAD u.so a", "-genv PRELOAD u.so a"),
+        ] {
+            assert_eq!(
+                launched(Launcher::Hydra, &format!("mpiexec {given}")),
+                format!("-genv LD_PRELOAD r.so {trace} {expected}")
+            );
+        }
+        assert_eq!(
+            launched(
+                Launcher::Scheduler,
+                "srun --export=ALL,LD_PRELOAD=u.so,A=1 a"
+            ),
+            "--export=ALL,LD_PRELOAD=r.so:u.so,A=1 a"
+        );
+    }
+
     #[test]
     fn every_program_of_a_job_gets_the_settings() {
-        let arguments = |launcher| {
-            let words = ["mpirun", "-np", "2", "a", ":", "-np", "1", "b"];
-            let job = Job {
-                words: words.map(OsString::from).to_vec(),
-                launcher,
-                flavour: Flavour::Ompi,
-                library: "r.so".into(),
-                trace: true,
-            };
-            let command = job.preloading(&[Path::new("r.so")], &[]);
-            let list = command.get_args().map(|a| a.to_string_lossy().into_owned());
-            list.collect::<Vec<_>>().join(" ")
-        };
+        let arguments = |launcher| launched(launcher, "mpirun -np 2 a : -np 1 b");
         let settings = "-x LD_PRELOAD=r.so -x HOPBYTE_RECORD_TRACE=1";
         assert_eq!(
             arguments(Launcher::OpenMpi(4)),

@@ -2,5 +2,6 @@
 
 pub mod launch;
 pub mod merge;
+mod preload;
 pub mod times;
 pub mod variables;

@@ -1,5 +1,7 @@
 #include "deep.h"
 
+#include "own.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <stdarg.h>
@@ -44,7 +46,7 @@ void hopbyte_say(const char *format, ...)
         length = (size_t)head;
     line[length++] = '\n';
     /* One write, so that lines of different ranks do not mix. A failed write cannot be reported anywhere. */
-    ssize_t written = write(STDERR_FILENO, line, length);
+    ssize_t written = hopbyte_own_write(STDERR_FILENO, line, length);
     (void)written;
 }
 

@@ -13,10 +13,10 @@ static struct {
     bool serves;
     char server[DPM_PATH], client[DPM_PATH];
     struct hopbyte_dpm_file file; /* of this server */
-    int lock;
+    struct hopbyte_own lock;
     pid_t process;
     bool written;
-} dpm = {.lock = -1};
+} dpm = {.lock.fd = -1};
 
 static const char *setting(const char *ours, const char *crays)
 {
@@ -59,8 +59,7 @@ static void file_remove(void)
         return;
     dpm.written = false;
     unlink(dpm.server);
-    close(dpm.lock);
-    dpm.lock = -1;
+    hopbyte_own_close(&dpm.lock);
 }
 
 __attribute__((destructor)) static void dpm_stop(void)

@@ -6,6 +6,8 @@
 
 #include "../common/deep.h"
 
+#include "../common/own.h"
+
 #include <stdio.h>
 
 enum { DPM_PORTS = 64, DPM_NAME = 256, DPM_PATH = 4096, DPM_REASON = 768 };
@@ -31,6 +33,7 @@ enum hopbyte_dpm_state hopbyte_dpm_read(const char *path, struct hopbyte_dpm_fil
 /* Identity of this process. */
 void hopbyte_dpm_self(struct hopbyte_dpm_file *file);
 /* Writes the file under a temporary name, locks and renames it; *lock is its descriptor, which replaces the one before. */
-bool hopbyte_dpm_write(const char *path, const struct hopbyte_dpm_file *file, int *lock, char reason[DPM_REASON]);
+bool hopbyte_dpm_write(const char *path, const struct hopbyte_dpm_file *file, struct hopbyte_own *lock,
+                       char reason[DPM_REASON]);
 
 #endif

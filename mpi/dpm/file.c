@@ -119,14 +119,15 @@ enum hopbyte_dpm_state hopbyte_dpm_read(const char *path, struct hopbyte_dpm_fil
     return DPM_UNCHECKED;
 }
 
-bool hopbyte_dpm_write(const char *path, const struct hopbyte_dpm_file *file, int *lock, char reason[DPM_REASON])
+bool hopbyte_dpm_write(const char *path, const struct hopbyte_dpm_file *file, struct hopbyte_own *lock,
+                       char reason[DPM_REASON])
 {
-    char temporary[DPM_PATH + 32];
+    struct hopbyte_own fresh;
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
+    snprintf(fresh.path, sizeof fresh.path, "%s.%ld.tmp", path, (long)getpid());
     /* A port lets anyone who has it into the job. */
-    int fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    FILE *out = fd >= 0 ? fdopen(dup(fd), "w") : NULL;
+    bool open = hopbyte_own_open(&fresh, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    FILE *out = open ? fdopen(dup(fresh.fd), "w") : NULL;
     bool fine = out != NULL;
     if (fine) {
         fprintf(out, "# hopbyte-dpm 1\nhost\t%s\nboot\t%s\nprocess\t%ld\t%llu\n", file->host, file->boot, file->pid,
@@ -139,17 +140,15 @@ bool hopbyte_dpm_write(const char *path, const struct hopbyte_dpm_file *file, in
     /* After the stream's copy is closed, which would give the lock up. File systems without locks are told apart by the
      * reader. */
     if (fine)
-        fcntl(fd, F_SETLK, &range);
-    fine = fine && rename(temporary, path) == 0;
+        fcntl(fresh.fd, F_SETLK, &range);
+    fine = fine && rename(fresh.path, path) == 0;
     if (!fine) {
         snprintf(reason, DPM_REASON, "cannot write %.400s: %s", path, strerror(errno));
-        unlink(temporary);
-        if (fd >= 0)
-            close(fd);
+        unlink(fresh.path);
+        hopbyte_own_close(&fresh);
         return false;
     }
-    if (*lock >= 0)
-        close(*lock);
-    *lock = fd;
+    hopbyte_own_close(lock);
+    *lock = fresh;
     return true;
 }

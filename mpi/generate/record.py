@@ -27,10 +27,10 @@ RMA = {
     "Get": f"KIND_GET, win, target_rank, {NOTHING}, {OUT}",
     "Accumulate": f"KIND_ACCUMULATE, win, target_rank, {OUT}, {NOTHING}",
     "Get_accumulate": (
-        "KIND_GET_ACCUMULATE, win, target_rank, op == MPI_NO_OP ? 0 : origin_count, origin_datatype, "
+        "KIND_GET_ACCUMULATE, win, target_rank, op == MPI_NO_OP ? -1 : origin_count, origin_datatype, "
         "result_count, result_datatype"
     ),
-    "Fetch_and_op": ("KIND_FETCH_AND_OP, win, target_rank, op == MPI_NO_OP ? 0 : 1, datatype, 1, datatype"),
+    "Fetch_and_op": ("KIND_FETCH_AND_OP, win, target_rank, op == MPI_NO_OP ? -1 : 1, datatype, 1, datatype"),
     "Compare_and_swap": f"KIND_COMPARE_AND_SWAP, win, target_rank, {ONE}, {ONE}",
 }
 RMA |= {f"R{name.lower()}": RMA[name] for name in ("Put", "Get", "Accumulate", "Get_accumulate")}

@@ -1,4 +1,4 @@
-/* What every rank asked for and what was delivered: printed when the job ends, in the order of ranks. */
+/* Requested and delivered memory per rank: printed when the job ends, in the order of ranks. */
 #include "memory.h"
 
 #include <fcntl.h>

@@ -15,7 +15,7 @@ static struct {
     struct sigaction next[ENDING];
     bool was_default[ENDING]; /* or UCX's */
     pid_t process; /* 0 until signals are watched */
-    void (*exit)(int);
+    void (*exit)(int), (*quick_exit)(int);
 } cause;
 
 static bool is_default(const struct sigaction *action)
@@ -72,18 +72,30 @@ void hopbyte_cause_watch(void)
 __attribute__((constructor)) static void exit_find(void)
 {
     cause.exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
+    cause.quick_exit = (void (*)(int))dlsym(RTLD_NEXT, "quick_exit");
+}
+
+static _Noreturn void exit_note(enum hopbyte_cause word, int status, void (*next)(int))
+{
+    if (cause.process && cause.process == getpid())
+        hopbyte_live_cause(word, status);
+    if (next)
+        next(status);
+    syscall(SYS_exit_group, status);
+    __builtin_unreachable();
 }
 
 /* Calls of the application; exit() and the C library's own calls do not pass here. A child after vfork shares this
  * memory, hence the process. */
 __attribute__((visibility("default"), noreturn)) void _exit(int status)
 {
-    if (cause.process && cause.process == getpid())
-        hopbyte_live_cause(CAUSE_EXIT, status);
-    if (cause.exit)
-        cause.exit(status);
-    syscall(SYS_exit_group, status);
-    __builtin_unreachable();
+    exit_note(CAUSE_EXIT, status, cause.exit);
 }
 
 __attribute__((visibility("default"), noreturn)) void _Exit(int status) { _exit(status); }
+
+/* Runs no destructors, hence not record_end_at_exit. */
+__attribute__((visibility("default"), noreturn)) void quick_exit(int status)
+{
+    exit_note(CAUSE_QUICK_EXIT, status, cause.quick_exit);
+}

@@ -2,8 +2,10 @@
  * and groups are written at once, its counts when the table is full and at the end. */
 #include "record.h"
 
+#include "../common/own.h"
+
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,8 @@
 #include <unistd.h>
 
 static struct {
-    char final[PATH_MAX], temporary[PATH_MAX + 32], library[MPI_MAX_LIBRARY_VERSION_STRING];
+    char final[PATH_MAX], library[MPI_MAX_LIBRARY_VERSION_STRING];
+    struct hopbyte_own temporary;
     FILE *stream;
     bool failed, spawned;
     int phases_written, groups_written;
@@ -30,7 +33,7 @@ static double clock_now(void)
 static void file_complain(const char *doing)
 {
     if (!file.failed)
-        hopbyte_say("cannot %s %s: %s; rank %d is not recorded", doing, file.temporary, strerror(errno),
+        hopbyte_say("cannot %s %s: %s; rank %d is not recorded", doing, file.temporary.path, strerror(errno),
                     hopbyte_recorder.rank);
     file.failed = true;
 }
@@ -104,6 +107,14 @@ void hopbyte_library_write(FILE *out)
     }
 }
 
+/* The launcher's name of the job, the same on all of its ranks: PMIx names it, Hydra does not. */
+static void job_write(void)
+{
+    const char *job = getenv("PMIX_NAMESPACE");
+    if (job && *job && !strpbrk(job, "\t\n"))
+        line_write("job\t%s", job);
+}
+
 /* Lines that were made as text. */
 static void lines_write(char *text)
 {
@@ -130,6 +141,7 @@ static void header_write(void)
     line_write("spawned\t%d", file.spawned);
     line_write("start\t%.6f", file.start);
     line_write("command\t%s", command);
+    job_write();
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -158,11 +170,12 @@ void hopbyte_file_init(bool spawned)
         snprintf(file.final, sizeof file.final, "%s/spawned.%s.%ld.hbr", folder, host, (long)getpid());
     else
         snprintf(file.final, sizeof file.final, "%s/rank.%d.hbr", folder, hopbyte_recorder.rank);
-    snprintf(file.temporary, sizeof file.temporary, "%s.%ld.tmp", file.final, (long)getpid());
+    snprintf(file.temporary.path, sizeof file.temporary.path, "%s.%ld.tmp", file.final, (long)getpid());
     char live[sizeof file.final + 32];
     snprintf(live, sizeof live, "%s.%ld.live", file.final, (long)getpid());
     folder_make();
-    file.stream = fopen(file.temporary, "we");
+    if (hopbyte_own_open(&file.temporary, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666))
+        file.stream = hopbyte_own_stream(&file.temporary);
     if (!file.stream) {
         file_complain("create");
         return;
@@ -349,6 +362,9 @@ static void trailer_write(const char *ended)
 {
     times_write();
     lines_write(hopbyte_variables_text());
+    uint64_t threads = __atomic_load_n(&hopbyte_live->threads, __ATOMIC_RELAXED);
+    if (threads > 1)
+        line_write("threads\t%" PRIu64, threads);
     if (hopbyte_live->rounded)
         line_write("rounded\t%" PRIu64, hopbyte_live->rounded);
     line_write("cpu\t%d", sched_getcpu());
@@ -367,18 +383,19 @@ void hopbyte_file_finish(const char *ended)
     if (ferror(file.stream) | fclose(file.stream))
         file_complain("write");
     file.stream = NULL;
-    if (file.failed)
-        unlink(file.temporary);
-    else if (rename(file.temporary, file.final) != 0)
+    if (!file.failed && !hopbyte_own_name(file.temporary.path, file.final, sizeof file.final))
         file_complain("rename");
+    /* Empty, it tells `hopbyte record` that the rank said why. */
+    if (file.failed && truncate(file.temporary.path, 0) != 0)
+        unlink(file.temporary.path);
     hopbyte_live_finish();
 }
 
-/* Closes the descriptor below the stream, so that nothing in its buffer is written twice. */
+/* The stream's buffer is the parent's. */
 void hopbyte_file_leave(void)
 {
     if (file.stream)
-        close(fileno(file.stream));
+        hopbyte_own_close(&file.temporary);
     file.stream = NULL;
     hopbyte_live_leave();
 }

@@ -4,9 +4,10 @@
  * Space is allocated before it is mapped, since a store to a page without space would end the application. */
 #include "record.h"
 
+#include "../common/own.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,8 +19,7 @@ static struct hopbyte_live private_memory;
 struct hopbyte_live *hopbyte_live = &private_memory;
 
 static struct {
-    char path[PATH_MAX + 32];
-    int fd;
+    struct hopbyte_own file;
     uint64_t bytes, page;
     bool open, complained;
 } live;
@@ -30,7 +30,7 @@ static void live_complain(const char *doing, int error)
     if (live.complained)
         return;
     live.complained = true;
-    hopbyte_say("cannot %s %s: %s; if rank %d is killed, later counts are lost", doing, live.path,
+    hopbyte_say("cannot %s %s: %s; if rank %d is killed, later counts are lost", doing, live.file.path,
                 strerror(error), hopbyte_recorder.rank);
 }
 
@@ -41,15 +41,35 @@ static bool size_allowed(uint64_t bytes)
     return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
+/* Held until the process ends: tells a reader that the rank is running. Not every file system has locks. */
+static void live_lock(void)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    fcntl(live.file.fd, F_SETLK, &lock);
+}
+
+/* Extends the file; 0 or an error. */
+static int live_extend(uint64_t bytes)
+{
+    if (!hopbyte_own_held(&live.file)) {
+        if (!hopbyte_own_hold(&live.file))
+            return errno;
+        live_lock();
+    }
+    if (!size_allowed(live.bytes + bytes))
+        return EFBIG;
+    return posix_fallocate(live.file.fd, (off_t)live.bytes, (off_t)bytes);
+}
+
 void *hopbyte_live_take(size_t bytes, uint64_t *offset)
 {
     *offset = 0;
     if (!live.open)
         return NULL;
     bytes = (bytes + live.page - 1) / live.page * live.page;
-    int error = size_allowed(live.bytes + bytes) ? posix_fallocate(live.fd, (off_t)live.bytes, (off_t)bytes) : EFBIG;
+    int error = live_extend(bytes);
     void *memory = error ? MAP_FAILED
-                         : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, live.fd, (off_t)live.bytes);
+                         : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, live.file.fd, (off_t)live.bytes);
     if (memory == MAP_FAILED) {
         live_complain("extend", error ? error : errno);
         return NULL;
@@ -64,10 +84,9 @@ void hopbyte_live_init(const char *path)
     const char *setting = getenv("HOPBYTE_RECORD_LIVE");
     if (setting && strcmp(setting, "off") == 0)
         return;
-    snprintf(live.path, sizeof live.path, "%s", path);
+    snprintf(live.file.path, sizeof live.file.path, "%s", path);
     live.page = (uint64_t)sysconf(_SC_PAGESIZE);
-    live.fd = open(live.path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (live.fd < 0) {
+    if (!hopbyte_own_open(&live.file, O_RDWR | O_CREAT | O_TRUNC, 0666)) {
         live_complain("create", errno);
         return;
     }
@@ -78,9 +97,7 @@ void hopbyte_live_init(const char *path)
         hopbyte_live_finish();
         return;
     }
-    /* Held until the process ends: tells a reader that the rank is running. Not every file system has locks. */
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    fcntl(live.fd, F_SETLK, &lock);
+    live_lock();
     *header = private_memory;
     header->order = LIVE_ORDER;
     memcpy(header->magic, LIVE_MAGIC, sizeof LIVE_MAGIC);
@@ -119,13 +136,13 @@ void hopbyte_live_finish(void)
     if (!live.open)
         return;
     live.open = false;
-    unlink(live.path);
-    close(live.fd);
+    unlink(live.file.path);
+    hopbyte_own_close(&live.file);
 }
 
 void hopbyte_live_leave(void)
 {
     if (live.open)
-        close(live.fd);
+        hopbyte_own_close(&live.file);
     live.open = false;
 }

@@ -1,9 +1,11 @@
 /* The trace's file. It is written again every few seconds under a temporary name and renamed, so a rank that is killed
  * leaves what it did until shortly before. */
-#include "../common/numbers.h"
 #include "trace.h"
 
-#include <limits.h>
+#include "../common/numbers.h"
+#include "../common/own.h"
+
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -54,19 +56,31 @@ static void sigs_write(FILE *out)
     }
 }
 
+/* Gives the trace its name; later ones replace it. */
+static bool trace_name(const char *temporary, char *path, size_t room)
+{
+    if (trace.named)
+        return rename(temporary, path) == 0;
+    trace.named = hopbyte_own_name(temporary, path, room);
+    return trace.named;
+}
+
 /* The lock is held. */
 void hopbyte_trace_write(const char *ended)
 {
-    char path[PATH_MAX + 32], temporary[PATH_MAX + 64];
+    static char path[PATH_MAX + 32];
+    static struct hopbyte_own temporary;
     if (!hopbyte_tracing())
         return;
     if (ended)
         hopbyte_trace_end();
     uint64_t untraced = __atomic_load_n(&trace.untraced, __ATOMIC_RELAXED);
-    uint64_t threads = __atomic_load_n(&trace.threads, __ATOMIC_RELAXED);
-    snprintf(path, sizeof path, "%s.hbt", hopbyte_file_stem());
-    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    FILE *out = fopen(temporary, "we");
+    uint64_t threads = __atomic_load_n(&hopbyte_live->threads, __ATOMIC_RELAXED);
+    if (!trace.named)
+        snprintf(path, sizeof path, "%s.hbt", hopbyte_file_stem());
+    snprintf(temporary.path, sizeof temporary.path, "%s.%ld.tmp", path, (long)getpid());
+    bool open = hopbyte_own_open(&temporary, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
+    FILE *out = open ? hopbyte_own_stream(&temporary) : NULL;
     if (!out) {
         trace.cut = "its file cannot be written";
         return;
@@ -98,8 +112,8 @@ void hopbyte_trace_write(const char *ended)
     fprintf(out, "ended\t%s\n", ended ? ended : "running");
     hopbyte_numbers_end(numbers);
     bool bad = ferror(out);
-    if (fclose(out) != 0 || bad || rename(temporary, path) != 0) {
-        unlink(temporary);
+    if ((fclose(out) != 0) | bad || !trace_name(temporary.path, path, sizeof path)) {
+        unlink(temporary.path);
         trace.cut = "its file cannot be written";
         hopbyte_say("cannot write %s; the trace of rank %d ends here", path, hopbyte_recorder.rank);
     }

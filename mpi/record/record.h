@@ -228,10 +228,11 @@ struct hopbyte_live {
     uint64_t calls;         /* offset of CALLS_MAX struct hopbyte_call_time */
     uint64_t phase_ticks;   /* offset of PHASES_MAX times in MPI, in ticks */
     double tick_seconds;    /* duration of a tick */
+    uint64_t threads;       /* that called MPI; 0 where it is not counted, since one thread calls at a time */
 };
 #define LIVE_MAGIC "hopbyte-live 1"
 #define LIVE_ORDER UINT64_C(0x0102030405060708)
-enum hopbyte_cause { CAUSE_NONE, CAUSE_SIGNAL, CAUSE_EXIT };
+enum hopbyte_cause { CAUSE_NONE, CAUSE_SIGNAL, CAUSE_EXIT, CAUSE_QUICK_EXIT };
 struct hopbyte_phase_time {
     double seconds;
     uint64_t entries;
@@ -283,6 +284,26 @@ static inline uint64_t hopbyte_sum_add(uint64_t *sum, uint64_t value)
     return value;
 }
 
+/* Ticks between the last call of any thread and this one, and in this one. Where calls of threads overlap, each moment
+ * belongs to the call that ends first: gaps and times of all threads add up to the duration of the run. */
+struct hopbyte_moments {
+    uint64_t gap, inside;
+};
+static inline struct hopbyte_moments hopbyte_moments_take(uint64_t *last_end, uint64_t begun, uint64_t ended)
+{
+    uint64_t last = __atomic_load_n(last_end, __ATOMIC_RELAXED);
+    do {
+        if (ended <= last)
+            return (struct hopbyte_moments){0};
+    } while (!__atomic_compare_exchange_n(last_end, &last, ended, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    bool after = begun > last;
+    return (struct hopbyte_moments){after ? begun - last : 0, ended - (after ? begun : last)};
+}
+/* Counts this thread, once. */
+void hopbyte_thread_note(void);
+/* Ticks in a call of this thread that belong to no call of another. */
+uint64_t hopbyte_thread_ticks(uint64_t begun, uint64_t ended);
+
 static inline void hopbyte_call_count_time(int call, uint64_t begun, uint64_t ended)
 {
     struct hopbyte_call_time *time = &hopbyte_call_times[call];
@@ -290,7 +311,8 @@ static inline void hopbyte_call_count_time(int call, uint64_t begun, uint64_t en
     if (__builtin_expect(!(calls & (calls - 1)), 0))
         hopbyte_call_often(call, calls);
     hopbyte_sum_add(&time->ticks, ended - begun);
-    hopbyte_sum_add(&hopbyte_phase_ticks[__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED)], ended - begun);
+    uint64_t inside = __builtin_expect(hopbyte_threaded, 0) ? hopbyte_thread_ticks(begun, ended) : ended - begun;
+    hopbyte_sum_add(&hopbyte_phase_ticks[__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED)], inside);
 }
 
 /* --- trace.c, messages.c, program.c: the program of this rank --- */
@@ -446,6 +468,7 @@ static inline void hopbyte_send_count(MPI_Comm comm, int dest, MPI_Count count, 
     hopbyte_tally_add(r->key, (uint64_t)count * r->size, 1);
 }
 void hopbyte_send_collect(struct hopbyte_sink *sink, MPI_Comm comm, int dest, uint64_t count, MPI_Datatype type);
+/* `out_count` is negative for MPI_NO_OP, which sends nothing. */
 void hopbyte_rma_count(enum hopbyte_kind kind, MPI_Win win, int target, MPI_Count out_count, MPI_Datatype out_type,
                        MPI_Count in_count, MPI_Datatype in_type);
 void hopbyte_persistent_add(MPI_Request request, struct hopbyte_sink *sink);

@@ -11,7 +11,7 @@ bool hopbyte_clock_is_counter, hopbyte_threaded;
 struct hopbyte_call_time *hopbyte_call_times;
 uint64_t *hopbyte_phase_ticks;
 
-static uint64_t first_ticks;
+static uint64_t first_ticks, last_end;
 static double first_seconds;
 
 double hopbyte_seconds_now(void)
@@ -56,6 +56,21 @@ double hopbyte_tick_seconds(void)
     uint64_t ticks = hopbyte_clock() - first_ticks;
     double seconds = hopbyte_seconds_now() - first_seconds;
     return hopbyte_clock_is_counter && ticks ? seconds / (double)ticks : 1e-9;
+}
+
+void hopbyte_thread_note(void)
+{
+    static _Thread_local bool known;
+    if (__builtin_expect(known, 1))
+        return;
+    known = true;
+    __atomic_fetch_add(&hopbyte_live->threads, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t hopbyte_thread_ticks(uint64_t begun, uint64_t ended)
+{
+    hopbyte_thread_note();
+    return hopbyte_moments_take(&last_end, begun, ended).inside;
 }
 
 void hopbyte_call_often(int call, uint64_t calls)

@@ -11,6 +11,8 @@ struct hopbyte_trace hopbyte_trace;
 #define trace hopbyte_trace
 
 enum { ROWS = 64, NODES_AN_HOUR = 300000 };
+/* Ticks until the clock is looked at for the first time: enough to know how long a tick is. */
+enum { LOOK_FIRST = 1 << 24 };
 static const double POLL_SECONDS = 2e-6;
 
 /* The clock of a thread. */
@@ -18,7 +20,6 @@ static _Thread_local struct {
     double gap, inside; /* of its next event, in ticks */
     double tick;        /* seconds; 0 until a poll needs it */
     bool polled;        /* its last call waited in vain */
-    bool known;
 } own;
 /* Messages of a collective whose sizes its arguments give. */
 static _Thread_local struct {
@@ -42,6 +43,7 @@ bool hopbyte_trace_init(void)
     trace.last_end = hopbyte_clock();
     trace.started = hopbyte_seconds_now();
     trace.next_write = trace.started + 2;
+    trace.next_look = trace.last_end + LOOK_FIRST;
     __atomic_store_n(&hopbyte_tracing_on, true, __ATOMIC_RELAXED);
     return true;
 }
@@ -97,6 +99,30 @@ static uint32_t sig_number(const struct hopbyte_sig *sig)
     return trace.count - 1;
 }
 
+/* Bounds of memory. */
+static void bounds_check(void)
+{
+    if (trace.fold.failed)
+        trace.cut = "out of memory";
+    if ((double)trace.fold.nodes > NODES_AN_HOUR * (1 + (hopbyte_seconds_now() - trace.started) / 3600))
+        trace.cut = "too many calls that do not repeat";
+}
+
+/* Writes the trace if it is time, and sets the tick of the next look. */
+static void clock_look(void)
+{
+    double now = hopbyte_seconds_now(), begun = now;
+    if (now >= trace.next_write) {
+        hopbyte_trace_write(NULL);
+        now = hopbyte_seconds_now();
+        trace.write_seconds = now - begun;
+        trace.next_write = begun + (trace.write_seconds * 200 > 2 ? trace.write_seconds * 200 : 2);
+        __atomic_store_n(&trace.last_end, hopbyte_clock(), __ATOMIC_RELAXED);
+    }
+    double wait = trace.next_write > now ? trace.next_write - now : 0;
+    trace.next_look = hopbyte_clock() + (uint64_t)(wait / hopbyte_tick_seconds());
+}
+
 static void event_append(struct hopbyte_sig sig, double bytes, double gap, double inside)
 {
     if (trace.cut || trace.over)
@@ -109,19 +135,11 @@ static void event_append(struct hopbyte_sig sig, double bytes, double gap, doubl
     }
     hopbyte_fold_append(&trace.fold, number, gap, inside, bytes);
     trace.events++;
-    if (__builtin_expect(trace.events & 255, 1))
-        return;
-    if (trace.fold.failed)
-        trace.cut = "out of memory";
-    double now = hopbyte_seconds_now();
-    if ((double)trace.fold.nodes > NODES_AN_HOUR * (1 + (now - trace.started) / 3600))
-        trace.cut = "too many calls that do not repeat";
-    if (now < trace.next_write)
-        return;
-    hopbyte_trace_write(NULL);
-    trace.write_seconds = hopbyte_seconds_now() - now;
-    trace.next_write = now + (trace.write_seconds * 200 > 2 ? trace.write_seconds * 200 : 2);
-    __atomic_store_n(&trace.last_end, hopbyte_clock(), __ATOMIC_RELAXED);
+    if (__builtin_expect(!(trace.events & 255), 0))
+        bounds_check();
+    /* A program may call MPI rarely: every event looks, by the clock that was read for its time. */
+    if (__builtin_expect(__atomic_load_n(&trace.last_end, __ATOMIC_RELAXED) >= trace.next_look, 0))
+        clock_look();
 }
 
 /* --- open calls of threads --- */
@@ -152,31 +170,18 @@ void hopbyte_event_add(struct hopbyte_sig sig, double bytes)
     own.gap = own.inside = 0;
 }
 
-/* Time between the last call and this one, and in it. Where calls of threads overlap, each moment belongs to the call
- * that ends first: gaps and times of all threads add up to the duration of the run. */
+/* Time between the last call and this one; adds the time in it. */
 static double time_take(uint64_t begun, uint64_t ended)
 {
-    uint64_t last = __atomic_load_n(&trace.last_end, __ATOMIC_RELAXED);
-    do {
-        if (ended <= last)
-            return 0;
-    } while (!__atomic_compare_exchange_n(&trace.last_end, &last, ended, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    own.inside += (double)(ended - (begun > last ? begun : last));
-    return begun > last ? (double)(begun - last) : 0;
-}
-
-static void thread_count(void)
-{
-    if (__builtin_expect(own.known, 1))
-        return;
-    own.known = true;
-    __atomic_fetch_add(&trace.threads, 1, __ATOMIC_RELAXED);
+    struct hopbyte_moments moments = hopbyte_moments_take(&trace.last_end, begun, ended);
+    own.inside += (double)moments.inside;
+    return (double)moments.gap;
 }
 
 void hopbyte_open_begin(struct hopbyte_open call)
 {
     uint64_t now = hopbyte_clock();
-    thread_count();
+    hopbyte_thread_note();
     call.gap = own.gap + time_take(now, now);
     own.gap = 0;
     hopbyte_lock();
@@ -218,14 +223,14 @@ void hopbyte_trace_open_collective(struct hopbyte_sink *items)
 
 void hopbyte_trace_time(uint64_t begun, uint64_t ended)
 {
-    thread_count();
+    hopbyte_thread_note();
     own.gap += time_take(begun, ended);
     own.polled = false;
 }
 
 void hopbyte_trace_poll(uint64_t begun, uint64_t ended)
 {
-    thread_count();
+    hopbyte_thread_note();
     if (own.tick == 0)
         own.tick = hopbyte_tick_seconds();
     double gap = time_take(begun, ended);

@@ -22,10 +22,11 @@ struct hopbyte_trace {
     uint64_t *used; /* bits of slots */
     int used_words;
     uint64_t last_end; /* of all threads' calls; atomic */
+    uint64_t next_look; /* tick at which the clock is looked at, for: */
     double next_write, write_seconds, started;
-    uint64_t events, rounded, untraced, threads; /* the last two atomic */
-    const char *cut;                             /* why no more is traced */
-    bool over;
+    uint64_t events, rounded, untraced; /* the last atomic */
+    const char *cut;                    /* why no more is traced */
+    bool over, named; /* named: its file has its name */
 };
 extern struct hopbyte_trace hopbyte_trace;
 

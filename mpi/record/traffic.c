@@ -93,7 +93,7 @@ void hopbyte_rma_count(enum hopbyte_kind kind, MPI_Win win, int target, MPI_Coun
     if (!c)
         return;
     int rank = hopbyte_group_world_rank(c->peers, target);
-    if (kind != KIND_GET)
+    if (kind != KIND_GET && out_count >= 0)
         hopbyte_sink_add(NULL, CLASS_PUT, kind, 0, rank,
                          out_count ? (uint64_t)out_count * hopbyte_type_size(out_type) : 0, 1);
     if (kind != KIND_PUT && kind != KIND_ACCUMULATE)

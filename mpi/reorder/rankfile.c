@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +125,13 @@ static bool placed_parse(struct reader *r, char *line, struct placed *p)
     if (!rank_take(r, number))
         return false;
     p->rank = (int)number;
-    p->slot = slot && *slot ? atoi(slot) : p->rank;
+    p->slot = p->rank;
+    if (slot && *slot) {
+        number = strtol(slot, &end, 10);
+        if (*end || !isdigit((unsigned char)*slot) || number > INT_MAX)
+            return complain(r, slot, "a slot (a whole number)");
+        p->slot = (int)number;
+    }
     p->line = r->line;
     p->node = node_find(r->nodes, node);
     if (p->node < 0)

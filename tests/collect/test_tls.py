@@ -10,7 +10,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from conftest import Site, get, resident, wait
+from conftest import Site, get, require, resident, wait
 
 
 def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certificate: list[str]) -> None:
@@ -155,3 +155,21 @@ def test_lines_are_posted_over_https(site: Site, certificate: list[str], monkeyp
     site.collect("--lines", url)
     site.agent("n1")
     wait("lines", lambda: any("net_bytes_in_bw" in text for text in posts))
+
+
+def test_an_expired_certificate_is_told_at_the_start(site: Site, certificate: list[str]) -> None:
+    openssl = require("openssl", "openssl")
+    asked = [openssl, "req", "-new", "-key", "key.pem", "-subj", "/CN=collector", "-out", "asked.pem"]
+    signed = [openssl, "x509", "-req", "-in", "asked.pem", "-signkey", "key.pem", "-days", "-1", "-out", "cert.pem"]
+    told = "cert.pem: the certificate has expired: clients refuse it"
+
+    def said() -> str:
+        command = [site.hopbyte, "collect", "--listen", "127.0.0.1:0", *certificate, "--ticks", "2", "--print", "none"]
+        done = subprocess.run(command, cwd=site.folder, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done
+        return done.stderr
+
+    assert "certificate" not in said()
+    for command in (asked, signed):
+        subprocess.run(command, cwd=site.folder, check=True, capture_output=True)
+    assert said().count(told) == 1

@@ -166,6 +166,8 @@ def test_a_collector_watches_all_switches(simulate: Callable[[str], Sim]) -> Non
     assert len(known) == 2 * cables, (len(known), done.stderr, (sim.folder / "log").read_text()[-2000:])
     # The queries themselves are traffic between the switches.
     assert any(row["received_bytes"] for row in known)
+    # The poller has both ends of links between switches, whose lanes do not add up.
+    assert {row["lanes"] for row in known} <= {None, 4}, {row["link"]: row["lanes"] for row in known}
 
 
 def test_perfquery_names_the_device_by_its_lid(simulate: Callable[[str], Sim]) -> None:

@@ -157,7 +157,7 @@ def test_every_prefix_of_a_file_is_refused(tmp_path: Path) -> None:
     )
     mpi = ROOT / "mpi"
     compiled = ["gcc", "-std=gnu11", "-fsanitize=address,undefined", "-DHOPBYTE_FLAVOUR_MPICH", f"-I{mpi}", f"-I{MPICH.compiler.rsplit('/', 2)[0]}/include",
-                str(source), str(mpi / "dpm/file.c"), str(mpi / "common/deep.c"), "-ldl", "-o", str(program)]  # fmt: skip
+                str(source), str(mpi / "dpm/file.c"), str(mpi / "common/deep.c"), str(mpi / "common/own.c"), "-ldl", "-o", str(program)]  # fmt: skip
     run_command(compiled, tmp_path).ok()
     names = []
     for length in range(len(whole) + 1):

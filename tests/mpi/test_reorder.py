@@ -193,6 +193,10 @@ REFUSED = {
         {"HOPBYTE_REORDER_MAP": "rank,node,slot\n0;node0\n"},
         'map:2: found "0;node0", expected RANK,NODE',
     ),
+    "bad slot": (
+        {"HOPBYTE_REORDER_MAP": "rank,node,slot\n0,node0,first\n"},
+        'map:2: found "first", expected a slot',
+    ),
     "no dims": ({"MPICH_RANK_REORDER_METHOD": "4"}, "needs MPICH_RANK_REORDER_OPTS"),
     "wrong dims": (
         {"MPICH_RANK_REORDER_METHOD": "4", "MPICH_RANK_REORDER_OPTS": "--dims=16,16,16 --nearest"},

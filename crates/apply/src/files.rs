@@ -82,8 +82,11 @@ fn fill(temporary: &Path, target: &Path, contents: &mut Contents<'_>) -> io::Res
     fs::rename(temporary, target)
 }
 
-/// A unique name in the same folder.
-fn beside(target: &Path) -> io::Result<PathBuf> {
+/// A name in the same folder for the contents of a file until they are complete, unique among processes.
+///
+/// # Errors
+/// A path without a file's name.
+pub fn beside(target: &Path) -> io::Result<PathBuf> {
     let name = target
         .file_name()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this is not a file name"))?;

@@ -1,7 +1,7 @@
 //! A placement from the launcher's side: host of each rank, ranks of each host.
 
 use crate::error::ApplyError;
-use hopbyte_fabric::{Allocation, Fabric, Placement, Routing};
+use hopbyte_fabric::{Allocation, Fabric, Placement, Routing, natural};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -216,19 +216,6 @@ fn order_gpus(fabric: &Fabric, allocation: &Allocation, seats: &mut [(u32, u32)]
             seats[at].1 = slot;
         }
     }
-}
-
-/// Natural sort key of a name: digits compare as numbers.
-fn natural(name: &str) -> Vec<(bool, u64, &str)> {
-    let digit = |c: char| c.is_ascii_digit();
-    name.as_bytes()
-        .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
-        .map(|part| {
-            let part = std::str::from_utf8(part).unwrap_or_default();
-            let number = part.parse().unwrap_or(0);
-            (!part.starts_with(digit), number, part)
-        })
-        .collect()
 }
 
 /// Whether a name is safe unquoted in a launcher's file or command line.

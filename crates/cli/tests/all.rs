@@ -17,5 +17,6 @@ mod reproduce;
 mod spread;
 mod sweep;
 mod tables;
+mod times;
 mod view;
 mod wire;

@@ -8,6 +8,7 @@ use hopbyte_fabric::{Fabric, NodeId, Routing, spec};
 use hopbyte_observe::fabric::{Companions, read_machine_text};
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::{Machine, MachineFiles, read_machine};
+use std::collections::BTreeMap;
 
 fn written(format: FabricFormat, fabric: &Fabric, routing: &Routing) -> Text {
     let bytes = write_fabric(format, fabric, routing).unwrap().bytes;
@@ -135,6 +136,39 @@ fn a_subnet_and_its_tables_say_the_same_routes() {
     }
 }
 
+/// Every width and speed is written as it was read.
+#[test]
+fn rates_of_a_subnet_come_back() {
+    let ports = ["12xQDR", "2xHDR", "12xNDR", "4xEDR", "1xSDR"];
+    let cable = |(port, rate): (usize, &&str)| {
+        (
+            format!(
+                "[{port}]\t\"H-00000000000000{port}1\"[1]({port}2) \t\t# \"n{port}\" lid {port} {rate}\n"
+            ),
+            format!(
+                "\ncaguid=0x{port}1\nCa\t1 \"H-00000000000000{port}1\"\t\t# \"n{port}\"\n[1]({port}2) \t\"S-0000000000000001\"[{port}]\t\t# lid {port} lmc 0 \"sw\" lid 9 {rate}\n"
+            ),
+        )
+    };
+    let (near, far): (Vec<String>, Vec<String>) = (1..).zip(&ports).map(cable).unzip();
+    let content = format!(
+        "switchguid=0x1(1)\nSwitch\t5 \"S-0000000000000001\"\t\t# \"sw\" base port 0 lid 9 lmc 0\n{}{}",
+        near.concat(),
+        far.concat()
+    );
+    let text = Text::from_bytes("subnet", content.as_bytes(), Limits::ANY).unwrap();
+    let machine = read(&text, &[]);
+    let subnet = written(
+        FabricFormat::Ibnetdiscover,
+        &machine.fabric,
+        &machine.routing,
+    );
+    let again = String::from_utf8_lossy(subnet.bytes()).into_owned();
+    for rate in ports {
+        assert_eq!(again.matches(rate).count(), 2, "{rate}: {again}");
+    }
+}
+
 /// Leaves at several heights: the written tree equals the one that was read.
 #[test]
 fn unbalanced_trees_go_to_slurm() {
@@ -190,6 +224,65 @@ fn unbalanced_trees_go_to_slurm() {
         )
         .is_err()
     );
+}
+
+/// Two cores above two pods of two spines and two leaves, and a leaf of their own.
+#[test]
+fn fat_trees_with_a_leaf_at_the_top_go_to_slurm() {
+    let mut cables: Vec<(String, String)> = Vec::new();
+    for core in ["core0", "core1"] {
+        let below = ["s00", "s01", "s10", "s11", "lx"];
+        cables.extend(below.map(|b| (core.into(), b.into())));
+    }
+    for pod in 0..2 {
+        for (spine, leaf) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            cables.push((format!("s{pod}{spine}"), format!("l{pod}{leaf}")));
+        }
+    }
+    for leaf in ["l00", "l01", "l10", "l11", "lx"] {
+        cables.push((leaf.into(), format!("n-{leaf}")));
+    }
+    let scan = |cables: &[(String, String)]| {
+        let mut devices: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (a, b) in cables {
+            devices.entry(a).or_default().push(b);
+            devices.entry(b).or_default().push(a);
+        }
+        let mut text = String::new();
+        for (device, peers) in &devices {
+            let kind = if device.starts_with("n-") {
+                "Hca"
+            } else {
+                "Switch"
+            };
+            text += &format!("{kind} 8 \"{device}\"\n");
+            for (i, peer) in peers.iter().enumerate() {
+                let back = devices[peer].iter().position(|p| p == device).unwrap();
+                text += &format!("[{}] \"{peer}\"[{}]\n", i + 1, back + 1);
+            }
+        }
+        Text::from_bytes("scan", text.as_bytes(), Limits::ANY).unwrap()
+    };
+    let tree = read(&scan(&cables), &[]);
+    let out = written(FabricFormat::SlurmConf, &tree.fabric, &tree.routing);
+    let mut lines: Vec<&str> = out
+        .bytes()
+        .split(|&b| b == b'\n')
+        .map(|l| std::str::from_utf8(l).unwrap())
+        .collect();
+    lines.retain(|l| l.contains("Switches="));
+    assert_eq!(
+        lines,
+        [
+            "SwitchName=s00_and_1_more Switches=l[00-01]",
+            "SwitchName=s10_and_1_more Switches=l[10-11]",
+            "SwitchName=core0_and_1_more Switches=lx,s00_and_1_more,s10_and_1_more",
+        ]
+    );
+    // A cable between two spines is in no tree.
+    cables.push(("s00".into(), "s10".into()));
+    let other = read(&scan(&cables), &[]);
+    assert!(write_fabric(FabricFormat::SlurmConf, &other.fabric, &other.routing).is_err());
 }
 
 #[test]

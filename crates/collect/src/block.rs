@@ -394,6 +394,7 @@ impl Cluster {
                     let length = take.count("bytes of a report", LONGEST_BLOCK)?;
                     let body = take.bytes(length)?;
                     let known = self.is_known(id);
+                    self.drop_undeclared(id as usize);
                     let node = self.nodes.get_mut(id as usize).and_then(Option::as_mut);
                     match node {
                         Some(node) if known => drop(node.apply(body, &self.shapes)?),
@@ -482,6 +483,16 @@ impl Cluster {
         }
         self.values = self.values - before + self.values_of(id);
         Ok(())
+    }
+
+    /// Drops the sources of a node that its present agent did not declare.
+    fn drop_undeclared(&mut self, id: usize) {
+        let Some(Some(node)) = self.nodes.get_mut(id) else {
+            return;
+        };
+        for shape in node.drop_undeclared() {
+            self.values -= self.shapes.layout(shape).counters.len();
+        }
     }
 
     /// Number of values of a node.

@@ -25,7 +25,7 @@ pub struct Flow {
     pub rate: Result<f64, Missing>,
     /// Start of `total` (nanoseconds since 1970) after a reset.
     pub since_ns: Option<u64>,
-    /// Counters of errors at their highest value: there are at least `total`.
+    /// Counters at their highest value, at which they stay: there are at least `total`.
     pub full: usize,
     terms: Vec<(u32, f64)>,
     combine: Combine,
@@ -56,6 +56,9 @@ impl Flows {
     /// Handles the latest report of a node.
     pub fn report(&mut self, cluster: &Cluster, id: u32) {
         let Some(node) = cluster.node(id) else { return };
+        if cluster.is_known(id) {
+            self.arrange(cluster, id, node);
+        }
         for (index, held) in (0u8..).zip(&node.sources) {
             let Some(held) = held else { continue };
             let layout = cluster.shapes.layout(held.shape);
@@ -68,6 +71,34 @@ impl Flows {
                 *source = SourceFlows::new(layout, &node.name);
             }
             source.update(node, held);
+        }
+    }
+
+    /// Follows the sources of a node to their places, and drops those that its agent has no more: another agent may
+    /// have begun.
+    fn arrange(&mut self, cluster: &Cluster, id: u32, node: &NodeState) {
+        let all = (id, 0)..=(id, u8::MAX);
+        let is_of = |source: &SourceFlows, held: &Held| {
+            Arc::ptr_eq(&source.layout, cluster.shapes.layout(held.shape))
+                && source.node == node.name
+        };
+        let fits = |(&(_, at), source): (&(u32, u8), &SourceFlows)| {
+            let held = node.sources.get(usize::from(at)).and_then(Option::as_ref);
+            held.is_some_and(|held| is_of(source, held))
+        };
+        if self.sources.range(all.clone()).all(fits) {
+            return;
+        }
+        let keys: Vec<(u32, u8)> = self.sources.range(all).map(|(&key, _)| key).collect();
+        let mut before: Vec<SourceFlows> = keys
+            .iter()
+            .filter_map(|key| self.sources.remove(key))
+            .collect();
+        for (at, held) in (0u8..).zip(&node.sources) {
+            let Some(held) = held else { continue };
+            if let Some(found) = before.iter().position(|s| is_of(s, held)) {
+                self.sources.insert((id, at), before.swap_remove(found));
+            }
         }
     }
 
@@ -162,7 +193,7 @@ impl Flow {
         let now = |i: u32| new.get(i as usize).map(|v| v as f64);
         let is_full = |&&(i, _): &&(u32, f64)| {
             let counter = &layout.counters[i as usize];
-            new.get(i as usize).is_some_and(|v| counter.is_full(v))
+            new.get(i as usize).is_some_and(|v| counter.stays_at(v))
         };
         self.full = self.terms.iter().filter(is_full).count();
         let Some(total) = combined(self.combine, &self.terms, now) else {

@@ -72,6 +72,8 @@ pub struct Gathering {
     /// Bytes of names and values.
     bytes: usize,
     room: Room,
+    /// Sentences about sources that a node's agent had and its successor has not.
+    gone: Vec<String>,
     /// Nodes whose readings take a large part of the deadline, and how long they take: queries of a whole fabric.
     slow: Vec<(u32, u64)>,
     /// Time of the start: nodes of the store count as silent from then on.
@@ -89,6 +91,8 @@ pub struct Events {
     pub forgotten_names: u64,
     /// Shapes that no node has any more.
     pub reclaimed_shapes: u64,
+    /// Sources that a node's agent had and its successor has not.
+    pub gone_sources: u64,
 }
 
 /// Acknowledgements are spread over this many ticks: an eighth of a packet per node and tick.
@@ -126,6 +130,7 @@ impl Gathering {
             skipped: 0,
             bytes: 0,
             room: Room::default(),
+            gone: Vec::new(),
             slow: Vec::new(),
             began_ns: now_ns,
             events: Events::default(),
@@ -238,6 +243,7 @@ impl Gathering {
             let now = member.state.earlier.change(was, hello.boot, hello.start);
             (member.state.boot, member.state.start) = (now.boot, now.start);
             (member.sequence, member.kept, member.acknowledged) = (now.sequence, now.kept, 0);
+            member.state.expect_declarations();
         }
         if !member.expected && matches!(channel, Channel::Stream(_)) {
             member.expected = true;
@@ -295,6 +301,8 @@ impl Gathering {
             self.events.stale_packets += 1;
             return Ok(());
         }
+        self.drop_undeclared(id);
+        let member = &mut self.members[id];
         let seen = member.state.apply(body, &self.shapes);
         let seen = seen.inspect_err(|_| {
             member.segment = 0;
@@ -565,6 +573,11 @@ impl Gathering {
     /// Tick length.
     pub fn period_ns(&self) -> u64 {
         self.rules.period_ns
+    }
+
+    /// Sentences about sources that a node's agent had and its successor has not, each once.
+    pub fn gone_sources(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.gone)
     }
 
     /// Number of known nodes, and bytes of their values.

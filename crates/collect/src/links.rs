@@ -41,6 +41,8 @@ struct Device {
     fresh: bool,
 }
 
+const GONE: &str = "source that the node's agent had before it was started again";
+
 impl Links {
     /// Handles the latest report of a node.
     pub fn report(&mut self, fabric: &Fabric, cluster: &Cluster, id: u32) {
@@ -51,6 +53,13 @@ impl Links {
         let Some(known) = self.nodes.get_mut(&node.name) else {
             return;
         };
+        if cluster.is_known(id) {
+            for gone in known.arrange(cluster, node) {
+                let layout = &gone.last.layout;
+                let name = format!("{} {}", layout.node, layout.source);
+                self.left_out.note(GONE, name);
+            }
+        }
         let devices = &mut known.devices;
         devices.resize_with(devices.len().max(node.sources.len()), || None);
         for (slot, held) in devices.iter_mut().zip(&node.sources) {
@@ -131,6 +140,36 @@ impl Links {
 }
 
 impl Node {
+    /// Moves the devices to the places of their sources and drops those that the node's agent has no more: another agent
+    /// may have begun. Returns the dropped ones without a successor.
+    fn arrange(&mut self, cluster: &Cluster, node: &NodeState) -> Vec<Device> {
+        let is_of = |device: &Device, held: &Option<Held>| {
+            let shape = |held: &Held| cluster.shapes.layout(held.shape);
+            held.as_ref().is_some_and(|h| device.is_of(shape(h), h))
+        };
+        let nothing = None;
+        let held = |at: usize| node.sources.get(at).unwrap_or(&nothing);
+        let fits = |(at, slot): (usize, &Option<Device>)| {
+            slot.as_ref().is_none_or(|device| is_of(device, held(at)))
+        };
+        if self.devices.iter().enumerate().all(fits) {
+            return Vec::new();
+        }
+        let mut before: Vec<Device> = self.devices.drain(..).flatten().collect();
+        for held in &node.sources {
+            let found = before.iter().position(|device| is_of(device, held));
+            let device = found.map(|found| before.swap_remove(found));
+            self.devices.push(device);
+        }
+        self.changed = true;
+        let sources = node.sources.iter().flatten();
+        let names: Vec<&str> = sources
+            .map(|h| &*cluster.shapes.layout(h.shape).source)
+            .collect();
+        before.retain(|gone| !names.contains(&&*gone.last.layout.source));
+        before
+    }
+
     fn join(&self, fabric: &Fabric) -> Result<Joint, String> {
         let devices = self.devices.iter().flatten();
         let firsts: Vec<&Reading> = devices.filter_map(|d| d.first.as_ref()).collect();

@@ -142,6 +142,15 @@ pub struct Held {
     pub part: Part,
     /// Whether absolute values were received, so that differences have a base.
     based: bool,
+    /// Whether the present agent declared it, not only an earlier one.
+    declared: bool,
+}
+
+impl Held {
+    /// Whether the present agent declared it, not only an earlier one.
+    pub fn is_declared(&self) -> bool {
+        self.declared
+    }
 }
 
 /// Findings about a node in a report, besides its values.
@@ -199,7 +208,28 @@ impl NodeState {
         if (was.boot, was.start) != (boot, start) {
             self.header.sequence = self.earlier.change(was, boot, start).sequence;
             (self.boot, self.start) = (boot, start);
+            self.expect_declarations();
         }
+    }
+
+    /// Another agent begins to report. The values of sources that it declares too are its base: counters go on.
+    pub fn expect_declarations(&mut self) {
+        self.sources
+            .iter_mut()
+            .flatten()
+            .for_each(|s| s.declared = false);
+    }
+
+    /// Drops the sources of earlier agents that the present one did not declare before its first report; returns their
+    /// shapes.
+    pub fn drop_undeclared(&mut self) -> Vec<u32> {
+        let mut gone = Vec::new();
+        for slot in &mut self.sources {
+            if let Some(held) = slot.take_if(|held| !held.declared) {
+                gone.push(held.shape);
+            }
+        }
+        gone
     }
 
     /// Adds this node's agents as an older log has them.
@@ -239,7 +269,7 @@ impl NodeState {
             self.sources.resize(at + 1, None);
         }
         match &mut self.sources[at] {
-            Some(held) if held.shape == shape => held.origin = origin,
+            Some(held) if held.shape == shape => (held.origin, held.declared) = (origin, true),
             slot => {
                 *slot = Some(Held {
                     shape,
@@ -251,6 +281,7 @@ impl NodeState {
                     },
                     origin,
                     based: false,
+                    declared: true,
                 });
             }
         }

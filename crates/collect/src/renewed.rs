@@ -75,6 +75,11 @@ impl<T> Renewed<T> {
         }
     }
 
+    /// The files.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     /// The value; the files are looked at if that was not done in the last second.
     pub fn get(&self) -> Arc<T> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -196,6 +196,42 @@ impl Identity {
         self.certificate.0.news()
     }
 
+    /// A sentence about a chain with a certificate that is expired or not valid yet.
+    pub fn untimely(&self) -> Option<String> {
+        let file = self.certificate.0.files().first()?.display();
+        let why = self.why_untimely()?;
+        Some(format!("{file}: the certificate {why}: clients refuse it"))
+    }
+
+    fn why_untimely(&self) -> Option<&'static str> {
+        let held = self.certificate.0.get();
+        let chain = &held.cert;
+        let (first, others) = chain.split_first()?;
+        let mut roots = RootCertStore::empty();
+        roots.add(chain.last()?.clone()).ok()?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider);
+        let name = ServerName::try_from("localhost").ok()?;
+        let now = UnixTime::now();
+        // Times are checked before issuer and name.
+        let verified = verifier
+            .build()
+            .ok()?
+            .verify_server_cert(first, others, &name, &[], now);
+        let Err(rustls::Error::InvalidCertificate(why)) = verified else {
+            return None;
+        };
+        match why {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                Some("has expired")
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                Some("is not valid yet")
+            }
+            _ => None,
+        }
+    }
+
     /// The configuration, for servers with other sockets.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()

@@ -249,3 +249,78 @@ fn what_was_never_read_is_not_exported() {
     let totals: Vec<_> = flows.iter().map(|f| f.total).collect();
     assert_eq!(totals, [None, Some(7.0)]);
 }
+
+/// The agent of a node that starts again after an adapter was removed, on the same boot.
+#[test]
+fn sources_of_an_earlier_agent_are_gone_and_the_others_go_on() {
+    let mut gathering = Gathering::new(Rules::default(), SECOND);
+    let mut viewer = <(Cluster, Flows)>::default();
+    let mut sequence = 0;
+    let mut tick = |gathering: &mut Gathering, sources: &[&str], start: u64, bytes: u64| {
+        let hello = Hello {
+            node: "n1".into(),
+            boot: 1,
+            start,
+            period_ns: SECOND,
+        };
+        let now = gathering.closes_ns() - 1;
+        let (id, _) = gathering
+            .hello(&hello, Channel::Stream(start as u32), now)
+            .unwrap();
+        for (at, source) in (0u8..).zip(sources) {
+            let mut layout = Layout::new("", *source);
+            let port = Port::Named((*source).into());
+            layout.counter(&port, "bytes", Quantity::ReceivedBytes, 1.0);
+            let mut body = Vec::new();
+            put_source(at, None, &layout, &mut body).unwrap();
+            gathering.source(id, &body).unwrap();
+        }
+        sequence += 1;
+        let header = Header {
+            sequence,
+            tick: now / SECOND,
+            time_ns: now,
+            steady_ns: now,
+            ..Header::default()
+        };
+        let mut values = Values::new(1);
+        values.set(0, Some(bytes));
+        let sampled = (0u8..).zip(sources).map(|(at, _)| {
+            let mut sampled = Sampled::new(&values, None);
+            sampled.part.source = at;
+            sampled
+        });
+        let mut body = Vec::new();
+        put_report(&header, sampled.collect::<Vec<_>>(), &mut body);
+        gathering.report(id, &body, now).unwrap();
+        gathering.gone(id, Channel::Stream(start as u32));
+        close(gathering, &mut viewer);
+        let flows = viewer.1.iter().flat_map(|(_, source)| {
+            source
+                .flows
+                .iter()
+                .map(|flow| (source.layout.source.clone(), flow.total, flow.rate))
+        });
+        let held = viewer.0.node(id).unwrap().sources.iter().flatten().count();
+        assert_eq!(held, sources.len());
+        flows.collect::<Vec<_>>()
+    };
+    tick(&mut gathering, &["mlx5_0", "mlx5_1"], 1, 100);
+    let both = tick(&mut gathering, &["mlx5_0", "mlx5_1"], 1, 400);
+    assert_eq!(both.len(), 2);
+    let (_, bytes) = gathering.size();
+    assert!(gathering.gone_sources().is_empty());
+    // Its own place is another one now, and its total goes on.
+    let left = tick(&mut gathering, &["mlx5_1"], 2, 600);
+    assert_eq!(left.len(), 1);
+    let (source, total, rate) = &left[0];
+    assert_eq!((source.as_str(), *total), ("mlx5_1", Some(600.0)));
+    assert!(rate.is_ok_and(|r| (r - 200.0).abs() < 1.0), "{rate:?}");
+    let told = gathering.gone_sources();
+    assert_eq!(
+        told,
+        ["n1: the agent that started last has no source mlx5_0"]
+    );
+    assert!(gathering.gone_sources().is_empty() && gathering.events.gone_sources == 1);
+    assert!(gathering.size().1 < bytes);
+}

@@ -2,6 +2,7 @@
 
 use crate::fabric::{End, Fabric};
 use crate::ids::{LinkId, NodeId, RouterId};
+pub use crate::pairing::Rename;
 use crate::routing::Routing;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,7 +22,8 @@ pub struct LinkChange {
     pub to_after: String,
 }
 
-/// Differences between two fabrics; parts are matched by name (links by sending end and port).
+/// Differences between two fabrics; parts are matched by GUID where both have one, else by name (links by sending end
+/// and port).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diff {
     /// Routers only in the second.
@@ -38,22 +40,36 @@ pub struct Diff {
     pub links_removed: Vec<String>,
     /// Links that changed capacity or far end.
     pub links_changed: Vec<LinkChange>,
+    /// Routers with another name and the same GUID; the other lists have the first name.
+    pub routers_renamed: Vec<Rename>,
+    /// Nodes with another name and the same GUID.
+    pub nodes_renamed: Vec<Rename>,
     /// Next hops (router and destination) that differ, by router.
     pub entries_changed: BTreeMap<String, usize>,
     /// Ordered pairs of nodes in both readings with a changed, new or lost route.
     pub routes_changed: u64,
-    /// Ordered pairs of nodes in both readings.
+    /// Ordered pairs of nodes in both readings; 0 if routes were not compared.
     pub pairs_compared: u64,
+    /// Whether routes were compared.
+    pub routes_compared: bool,
 }
 
 impl Diff {
-    /// Compares two machines, routes included; the inside of hosts is left out.
-    pub fn between(a: (&Fabric, &Routing), b: (&Fabric, &Routing)) -> Self {
+    /// Compares two machines, with their routes if `routes`; the inside of hosts is left out.
+    pub fn between(a: (&Fabric, &Routing), b: (&Fabric, &Routing), routes: bool) -> Self {
         if a.0.inside().is_some() || b.0.inside().is_some() {
             let networks = (a.0.network(), b.0.network());
-            return Self::between((&networks.0, a.1.network()), (&networks.1, b.1.network()));
+            let (a, b) = ((&*networks.0, a.1.network()), (&*networks.1, b.1.network()));
+            return Self::between(a, b, routes);
         }
-        let mut diff = Self::default();
+        let (renamed, renames) = b.0.named_as(a.0);
+        let b = (&renamed, b.1);
+        let mut diff = Self {
+            routers_renamed: renames.routers,
+            nodes_renamed: renames.nodes,
+            routes_compared: routes,
+            ..Self::default()
+        };
         (diff.routers_removed, diff.routers_added) = names(a.0, b.0, |f| {
             f.routers().iter().map(|r| r.name.clone()).collect()
         });
@@ -95,7 +111,9 @@ impl Diff {
                 diff.links_changed.push(change);
             }
         }
-        diff.compare_routes(a, b, &same);
+        if routes {
+            diff.compare_routes(a, b, &same);
+        }
         diff
     }
 
@@ -104,6 +122,7 @@ impl Diff {
         *self
             == Self {
                 pairs_compared: self.pairs_compared,
+                routes_compared: self.routes_compared,
                 ..Self::default()
             }
     }
@@ -200,13 +219,14 @@ mod tests {
         let same = Diff::between(
             (&whole.fabric, &whole.routing),
             (&whole.fabric, &whole.routing),
+            true,
         );
         assert!(same.is_empty());
         assert_eq!(same.pairs_compared, 16 * 15);
         let cut = whole.fabric.find_link("r0-0 X+").unwrap();
         let broken = whole.fabric.clone().with_faults(&[Fault::Cable(cut)]);
         let routing = Routing::default_for(&broken);
-        let diff = Diff::between((&whole.fabric, &whole.routing), (&broken, &routing));
+        let diff = Diff::between((&whole.fabric, &whole.routing), (&broken, &routing), true);
         let changed: Vec<&str> = diff.links_changed.iter().map(|c| c.link.as_str()).collect();
         assert_eq!(changed, ["r0-0 X+", "r1-0 X-"]);
         // Pairs with a route over the cable, counted by walking all of them.
@@ -224,5 +244,66 @@ mod tests {
         }
         assert_eq!(diff.routes_changed, used);
         assert!(diff.entries_changed.contains_key("r0-0"));
+    }
+
+    /// Two switches and two nodes with GUIDs.
+    fn named(routers: [&str; 2], nodes: [&str; 2]) -> Fabric {
+        let mut b = crate::FabricBuilder::new(crate::Family::InfiniBand, "x");
+        let kind = b.kind("4xQDR", false);
+        let ids = routers.map(|name| b.router(name, &[]));
+        let mut link = |from, to, ports: (u16, u16)| {
+            let (capacity, latency) = (
+                crate::units::BytesPerSecond(4e9),
+                crate::units::Seconds(1e-7),
+            );
+            let link = b.link(crate::LinkSpec::new(from, to, kind, capacity, latency));
+            b.port(link, ports.0, ports.1);
+            link
+        };
+        link(End::Router(ids[0]), End::Router(ids[1]), (9, 9));
+        link(End::Router(ids[1]), End::Router(ids[0]), (9, 9));
+        let ends = [0, 1].map(|i| {
+            let (node, router) = (End::Node(NodeId::of(i)), End::Router(ids[i]));
+            (link(node, router, (1, 1)), link(router, node, (1, 1)))
+        });
+        for (i, name) in nodes.into_iter().enumerate() {
+            let node = b.node(name, name, None, ids[i], ends[i].0, ends[i].1);
+            b.node_alias(format!("0x{:016x}", 0x20 + i), node);
+            b.router_alias(format!("0x{:016x}", 0x10 + i), ids[i]);
+        }
+        b.finish().unwrap()
+    }
+
+    #[test]
+    fn a_renamed_switch_is_the_same_switch() {
+        let between = |a: &Fabric, b: &Fabric, routes| {
+            let routings = [a, b].map(Routing::default_for);
+            Diff::between((a, &routings[0]), (b, &routings[1]), routes)
+        };
+        let before = named(["leaf 1", "leaf 2"], ["n1", "n2"]);
+        let after = named(["leaf 1", "rack 2"], ["n1", "m2"]);
+        let diff = between(&before, &after, true);
+        let renamed = |before: &str, after: &str| Rename {
+            before: before.into(),
+            after: after.into(),
+        };
+        let expected = Diff {
+            routers_renamed: vec![renamed("leaf 2", "rack 2")],
+            nodes_renamed: vec![renamed("n2", "m2")],
+            pairs_compared: 2,
+            routes_compared: true,
+            ..Diff::default()
+        };
+        assert_eq!(diff, expected);
+        assert!(!diff.is_empty());
+        // Names that two parts exchange.
+        let swapped = named(["leaf 2", "leaf 1"], ["n2", "n1"]);
+        let diff = between(&before, &swapped, true);
+        assert_eq!(
+            (diff.routers_renamed.len(), diff.nodes_renamed.len()),
+            (2, 2)
+        );
+        assert_eq!((diff.routes_changed, diff.links_changed.len()), (0, 0));
+        assert_eq!(between(&before, &before, false).pairs_compared, 0);
     }
 }

@@ -4,7 +4,7 @@ use crate::bounds::{Size, product, sum};
 use crate::builder::{FabricBuilder, LinkSpec};
 use crate::error::FabricError;
 use crate::fabric::{End, Fabric, Family, Shape};
-use crate::ids::{NodeId, RouterId};
+use crate::ids::RouterId;
 use crate::units::{BytesPerSecond, Seconds};
 
 /// Links of one class: number of tiles or cables between two routers, and the capacity of each.
@@ -300,16 +300,4 @@ pub fn canonical(
         host: link,
         hop_latency: Seconds(100e-9),
     }
-}
-
-/// The nodes of a group, in id order.
-pub fn nodes_of_group(fabric: &Fabric, group: u32) -> Vec<NodeId> {
-    fabric
-        .node_ids()
-        .filter(|&n| {
-            fabric
-                .coord(fabric.node(n).router)
-                .is_some_and(|c| c[0] == group)
-        })
-        .collect()
 }

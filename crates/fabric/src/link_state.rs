@@ -6,6 +6,7 @@ use crate::ids::LinkId;
 use crate::node_times::TimesOfNodes;
 use crate::paths::Paths;
 use crate::snapshot::{Increase, LinkCounts, Quantity, Side, Totals};
+use std::collections::BTreeMap;
 
 /// Load of every directed link over a window.
 ///
@@ -21,6 +22,8 @@ pub struct LinkState {
     pub received_bytes: Column,
     /// Bytes that the sending end counts, where it does.
     pub sent_bytes: Column,
+    /// Links whose bytes at the two ends are of different times, with those sent and received in the common ones.
+    pub uneven: BTreeMap<LinkId, Option<(f64, f64)>>,
     /// Packets received in the window (sent, if only the sender counts them).
     pub packets: Column,
     /// Received bytes over the bytes that the lanes in service could have carried (USED_BW of paper 003, 0..1).
@@ -69,6 +72,7 @@ impl LinkState {
             window: Column::unknown(n),
             received_bytes: Column::unknown(n),
             sent_bytes: Column::unknown(n),
+            uneven: BTreeMap::new(),
             packets: Column::unknown(n),
             used_ratio: Column::unknown(n),
             input_stall_ratio: Column::unknown(n),
@@ -97,6 +101,7 @@ impl LinkState {
     pub fn of_increase(fabric: &Fabric, increase: &Increase) -> Self {
         let window = |side, link| increase.window(side, link);
         let mut state = Self::of(fabric, increase, &window);
+        state.uneven = increase.uneven();
         state.window_seconds = increase.window_seconds.filter(|&w| w > 0.0);
         state.paths.clone_from(&increase.paths);
         state.nodes.clone_from(&increase.nodes);
@@ -194,6 +199,15 @@ impl LinkState {
             state.served_seconds.put(link, seconds);
         }
         state
+    }
+
+    /// Bytes sent and received over a link at the same times, if both of its ends count them.
+    pub fn at_both_ends(&self, link: LinkId) -> Option<(f64, f64)> {
+        if let Some(&common) = self.uneven.get(&link) {
+            return common;
+        }
+        let sent = self.sent_bytes.get(link)?;
+        Some((sent, self.received_bytes.get(link)?))
     }
 
     /// Transmission errors of a link, without packets that were dropped for lack of room.

@@ -161,6 +161,10 @@ pub enum Side {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<String, (usize, Vec<String>)>);
 
+/// Shorter interval of the ends of a link over the longer one, from which they are the same: two devices are not read at
+/// the same moments.
+const SAME: f64 = 0.9;
+
 /// Largest number of names listed for each reason.
 const NAMED: usize = 3;
 
@@ -346,6 +350,9 @@ pub struct Increase {
     /// The interval, if known; the maximum if devices have intervals of their own.
     pub window_seconds: Option<f64>,
     windows: BTreeMap<Side, Column>,
+    /// Of a sum, links whose ends were not read over the same intervals: bytes sent and received in those that both ends
+    /// have.
+    uneven: BTreeMap<LinkId, Option<(f64, f64)>>,
     /// What transports counted on the paths between nodes.
     pub paths: Paths,
     /// What nodes counted of themselves.
@@ -387,6 +394,7 @@ impl Increase {
             counts: LinkCounts::new(fabric, source.into()),
             window_seconds: None,
             windows: BTreeMap::new(),
+            uneven: BTreeMap::new(),
             paths: Paths::new(),
             nodes: TimesOfNodes::new(),
         }
@@ -411,6 +419,32 @@ impl Increase {
         self.windows.get(&side)?.get(link)
     }
 
+    /// Bytes sent and received over a link in the intervals that both of its ends were read over.
+    pub fn at_both_ends(&self, link: LinkId) -> Option<(f64, f64)> {
+        if let Some(&known) = self.uneven.get(&link) {
+            return known;
+        }
+        let window = |side| self.window(side, link);
+        let windows = window(Side::Departures).zip(window(Side::Arrivals));
+        let is_same = windows.is_none_or(|(a, b)| a.min(b) >= SAME * a.max(b));
+        self.bytes_of_ends(link).filter(|_| is_same)
+    }
+
+    /// Bytes that both ends of a link count, whatever their intervals.
+    fn bytes_of_ends(&self, link: LinkId) -> Option<(f64, f64)> {
+        let sent = self.get(Quantity::SentBytes, link)?;
+        Some((sent, self.get(Quantity::ReceivedBytes, link)?))
+    }
+
+    /// Links whose bytes at the two ends are of different intervals, with those of the common ones.
+    pub fn uneven(&self) -> BTreeMap<LinkId, Option<(f64, f64)>> {
+        let links = (0..self.counts.links).map(LinkId::of);
+        let common = links.map(|l| (l, self.at_both_ends(l)));
+        common
+            .filter(|&(l, common)| common != self.bytes_of_ends(l))
+            .collect()
+    }
+
     /// Adds the increase over the next interval, of the same fabric: counts and windows are summed, gauges are the
     /// later ones, and a value missing in one interval is missing in the sum.
     ///
@@ -419,6 +453,13 @@ impl Increase {
     pub fn extend_by(&mut self, next: &Self) {
         let quantities: BTreeSet<Quantity> = self.quantities().chain(next.quantities()).collect();
         let links = self.counts.links;
+        let both: Vec<_> = (0..links)
+            .map(LinkId::of)
+            .map(|l| match (self.at_both_ends(l), next.at_both_ends(l)) {
+                (Some(a), Some(b)) => Some((a.0 + b.0, a.1 + b.1)),
+                (a, b) => a.or(b),
+            })
+            .collect();
         for &quantity in &quantities {
             for link in (0..links).map(LinkId::of) {
                 let sum = self.summed(next, quantity, link);
@@ -435,6 +476,12 @@ impl Increase {
                 if let Some(seconds) = sum {
                     self.set_window(side, link, seconds);
                 }
+            }
+        }
+        for (link, both) in (0..links).map(LinkId::of).zip(both) {
+            self.uneven.remove(&link);
+            if both != self.at_both_ends(link) {
+                self.uneven.insert(link, both);
             }
         }
         let sum = self.window_seconds.zip(next.window_seconds);

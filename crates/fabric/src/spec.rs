@@ -78,7 +78,7 @@ pub fn machine(text: &str) -> Result<Described, FabricError> {
     let described = network(text, &spec, &|size, own| fits(kind, size, own, text))?;
     let mut fabric = described.fabric;
     let groups = fabric.grouped(kind.kind.gpus, text)?;
-    let record = hosts::describe(kind, &groups, kind.kind.hosts, &|_, _| None);
+    let record = hosts::describe(kind, &groups, kind.kind.hosts, &|_, _| None)?;
     Ok(Described {
         fabric: fabric.with_hosts(record)?,
         routing: described.routing.within(kind.rule),
@@ -129,7 +129,7 @@ fn fits(kind: HostSpec, size: Size, own: u32, text: &str) -> Result<(), FabricEr
     let hosts = usize::from(kind.kind.hosts);
     let unit: Vec<(String, Vec<NodeId>)> =
         (0..hosts).map(|h| (format!("h{h}"), ports(h))).collect();
-    let record = hosts::describe(kind, &unit, kind.kind.hosts, &|_, _| None);
+    let record = hosts::describe(kind, &unit, kind.kind.hosts, &|_, _| None)?;
     let units = size.nodes / (each * hosts) as u64;
     let inside = |count: fn(&HostKind) -> usize| {
         let kinds = record

@@ -18,11 +18,22 @@ impl BytesPerSecond {
     pub fn gb(self) -> f64 {
         self.0 / 1e9
     }
+
+    /// The rate in GB/s as text, with `decimals` digits after the point or as many as three significant digits need.
+    pub fn gb_text(self, decimals: usize) -> String {
+        let gb = self.gb();
+        let digits = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());
+        let short = significant(gb, 3);
+        match digits(&short) > decimals {
+            true => short,
+            false => format!("{gb:.decimals$}"),
+        }
+    }
 }
 
 impl fmt::Display for BytesPerSecond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} GB/s", self.gb())
+        write!(f, "{} GB/s", self.gb_text(2))
     }
 }
 
@@ -88,6 +99,11 @@ pub const SIZES: [(&str, f64); 5] = [
     ("TB", 1e12),
 ];
 
+/// A share in per cent, with three significant digits.
+pub fn percent(share: f64) -> String {
+    format!("{} %", significant(100.0 * share, 3))
+}
+
 /// A whole number with thousands separators: `184,320`.
 pub fn count(n: usize) -> String {
     let digits = n.to_string();
@@ -114,6 +130,17 @@ mod tests {
         assert_eq!(bytes_text(999.6), "1.00 kB");
         assert_eq!(BytesPerSecond::from_gb(9.375).to_string(), "9.38 GB/s");
     }
+
+    #[test]
+    fn low_rates_have_three_digits_too() {
+        let texts = |gb: f64| [2, 3].map(|decimals| BytesPerSecond::from_gb(gb).gb_text(decimals));
+        assert_eq!(texts(9.375), ["9.38", "9.375"]);
+        assert_eq!(texts(100.0), ["100.00", "100.000"]);
+        assert_eq!(texts(0.00625), ["0.00625", "0.00625"]);
+        assert_eq!(texts(0.0001), ["0.000100", "0.000100"]);
+        assert_eq!(texts(0.0), ["0.00", "0.000"]);
+    }
+
     #[test]
     fn units_fit_the_largest_value() {
         assert_eq!(scale(2.5e-4, &TIMES), ("us", 1e-6));

@@ -5,7 +5,7 @@
 use hopbyte_fabric::compact::{from_bytes, to_bytes};
 use hopbyte_fabric::document::Document;
 use hopbyte_fabric::faults::Fault;
-use hopbyte_fabric::hosts::{HOST_KINDS, HostSpec, PortRule, describe};
+use hopbyte_fabric::hosts::{HOST_KINDS, HostShape, HostSpec, PortRule, describe};
 use hopbyte_fabric::{End, Fabric, NodeId, Reach, Routing, spec};
 
 fn machine(text: &str) -> (Fabric, Routing) {
@@ -57,7 +57,7 @@ fn ports_follow_the_rule() {
             .collect();
         let mut kind = HostSpec::parse("plain").unwrap();
         kind.rule = rule;
-        let record = describe(kind, &groups, kind.kind.hosts, &|_, _| None);
+        let record = describe(kind, &groups, kind.kind.hosts, &|_, _| None).unwrap();
         (fabric.with_hosts(record).unwrap(), routing.within(rule))
     };
     let leaves = |m: &(Fabric, Routing)| {
@@ -143,7 +143,7 @@ fn gpus_share_adapters() {
         .map(|(name, nodes)| (name.to_owned(), nodes))
         .collect();
     let spec = HostSpec::parse("dgx-h100").unwrap();
-    let record = describe(spec, &groups, spec.kind.hosts, &|_, _| None);
+    let record = describe(spec, &groups, spec.kind.hosts, &|_, _| None).unwrap();
     let described = fabric.clone().with_hosts(record).unwrap();
     let routing = routing.within(spec.rule);
     let places = described.places_of_host("h1");
@@ -222,7 +222,7 @@ fn presets_have_the_published_rates() {
                 groups.push((name.to_owned(), nodes));
             }
             let spec = HostSpec::parse(kind.name).unwrap();
-            let record = describe(spec, &groups, spec.kind.hosts, &|_, _| None);
+            let record = describe(spec, &groups, spec.kind.hosts, &|_, _| None).unwrap();
             let fabric = fabric.with_hosts(record).map_err(|e| e.to_string());
             assert!(fabric.is_ok(), "{} {ports}: {fabric:?}", kind.name);
         }
@@ -270,4 +270,16 @@ fn wrong_hosts_are_refused() {
     assert!(rate.contains("a rate"), "{rate}");
     let name = twice(&|d| hosts(d, &|h| h.units[1].hosts[0] = "h0".into()));
     assert!(name.contains("h0"), "{name}");
+}
+
+#[test]
+fn a_domain_of_too_many_hosts_is_refused() {
+    let spec = HostSpec::parse("gb200-nvl72").unwrap();
+    for (hosts, ports) in [(16_384, 4), (600, 4), (1, 70_000), (16_384, 1)] {
+        let shapes = vec![HostShape::whole(&spec.kind, ports); hosts];
+        let error = spec.kind.structure(&shapes).unwrap_err().to_string();
+        assert!(error.contains("at most 2048"), "{error}");
+    }
+    let shapes = vec![HostShape::whole(&spec.kind, 4); 512];
+    assert_eq!(spec.kind.structure(&shapes).unwrap().ports.len(), 2048);
 }

@@ -132,3 +132,44 @@ fn a_device_that_misses_an_interval_keeps_its_own_window() {
     assert!(state.is_spoken_of(other));
     assert_eq!(state.missing(other).count(), 2, "bytes and their share");
 }
+
+#[test]
+fn the_bytes_of_both_ends_are_of_the_same_times() {
+    let (fabric, link) = machine();
+    let interval = |sent: Option<f64>, received: Option<f64>| {
+        let mut i = Increase::new(&fabric, "test");
+        i.window_seconds = sent.or(received);
+        let ends = [
+            (Q::SentBytes, Side::Departures, sent),
+            (Q::ReceivedBytes, Side::Arrivals, received),
+        ];
+        for (quantity, side, seconds) in ends {
+            let Some(seconds) = seconds else { continue };
+            i.set(quantity, link, 100.0 * seconds);
+            i.set_window(side, link, seconds);
+        }
+        i
+    };
+    let (one, none, two) = (Some(1.0), None, Some(2.0));
+    for (intervals, common) in [
+        (vec![(one, one), (Some(1.05), one)], Some((205.0, 200.0))),
+        (
+            vec![(one, one), (one, none), (one, one)],
+            Some((200.0, 200.0)),
+        ),
+        (vec![(one, none), (one, one)], Some((100.0, 100.0))),
+        (vec![(one, none), (none, one)], None),
+        // The receiver was not read at the end of the first interval.
+        (
+            vec![(one, none), (one, two), (one, one)],
+            Some((100.0, 100.0)),
+        ),
+        (vec![(one, two)], None),
+    ] {
+        let mut all = intervals.iter().map(|&(s, r)| interval(s, r));
+        let mut sum = all.next().unwrap();
+        all.for_each(|next| sum.extend_by(&next));
+        let state = LinkState::of_increase(&fabric, &sum);
+        assert_eq!(state.at_both_ends(link), common, "{intervals:?}");
+    }
+}

@@ -13,8 +13,8 @@ use crate::probe::component::Component;
 use crate::probe::explain::{Finding, Limit, Suspect};
 use crate::probe::separate::separating;
 use begin::Origin;
-use hopbyte_fabric::units::{count, significant};
-use hopbyte_fabric::{End, Fabric, LinkId, LinkState, Routing};
+use hopbyte_fabric::units::{count, percent};
+use hopbyte_fabric::{End, Fabric, LinkId, LinkState, Missing, Routing};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,6 +113,8 @@ pub struct Blame {
     pub links_loaded: Option<usize>,
     /// Links that wait for credits; `None` if this is not known of any.
     pub links_waiting: Option<usize>,
+    /// Links whose waiting is unknown because its counter is at its highest value.
+    pub links_full: usize,
     /// Causes, the most severe first.
     pub causes: Vec<Cause>,
     /// Faults that these counters cannot show.
@@ -178,11 +180,12 @@ pub fn blame(
             .then(a.name.cmp(&b.name))
     });
     let known = |c: &hopbyte_fabric::Column| c.known() > 0;
+    let full = view.full();
     let lacks: [_; FAULTS] = [
         (known(&state.errors), "errors: no link counts them"),
         (known(&state.lanes), "lanes: no link counts them"),
         (
-            known(&state.credit_stall_ratio),
+            known(&state.credit_stall_ratio) || full > 0,
             "waiting for credits: no link counts it over a known window",
         ),
         (known(&state.used_ratio), "use: no window or no bytes"),
@@ -191,9 +194,21 @@ pub fn blame(
     let mut not_judged: Vec<String> = lacks.map(|(_, words)| words.to_owned()).collect();
     if not_judged.len() == FAULTS && state.paths.is_empty() && state.nodes.is_empty() {
         refuse!(
-            "nothing can be judged: {}\nhint: give --interval SECONDS if the counters are those of a known window",
-            not_judged.join("; ")
+            "nothing can be judged: {}\nhint: {}",
+            not_judged.join("; "),
+            match state.window_seconds {
+                Some(_) => "are these counters of the machine's links, and do they move?",
+                None => "give --interval SECONDS if the counters are those of a known window",
+            }
         );
+    }
+    if full > 0 {
+        let whose = if full == 1 {
+            "link, its counter is full"
+        } else {
+            "links, their counters are full"
+        };
+        not_judged.push(format!("waiting at {} {whose}", count(full)));
     }
     if unexplained > 0 {
         not_judged.push(format!(
@@ -221,13 +236,10 @@ pub fn blame(
             fabric.link_ids().filter(loaded).count()
         }),
         links_waiting: known(&state.credit_stall_ratio).then_some(waiting.len()),
+        links_full: full,
         causes,
         not_judged,
     })
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", significant(100.0 * share, 3))
 }
 
 impl View<'_> {
@@ -269,6 +281,16 @@ impl View<'_> {
     fn waiting(&self) -> BTreeSet<LinkId> {
         let waits = |&l: &LinkId| self.stall(l) >= WAITING;
         self.fabric.link_ids().filter(waits).collect()
+    }
+
+    /// Number of links whose counter of waiting is at its highest value, so that how long they wait is unknown.
+    fn full(&self) -> usize {
+        let counts = [
+            &self.state.credit_stall_ratio,
+            &self.state.credit_stall_count,
+        ];
+        let full = |&l: &LinkId| counts.iter().any(|c| c.read(l) == Err(Missing::Stuck));
+        self.fabric.link_ids().filter(full).count()
     }
 
     /// Links that leave the router at which a link ends, except its way back.

@@ -102,6 +102,9 @@ fn advice(error: &(dyn Error + 'static), message: &str) -> Option<&'static str> 
     Some(match refusal.kind() {
         K::NotFound => "check the path; a folder that is written into must exist",
         K::NotADirectory => "a part of the path is a file, not a folder: name another place",
+        K::PermissionDenied if message.contains("requires a token") => {
+            "ask the collector's administrator for its token; `token = FILE` in hopbyte.toml gives it to every verb"
+        }
         K::PermissionDenied => {
             "`ls -ld` shows the owner and the rights; name another place, or ask its owner"
         }

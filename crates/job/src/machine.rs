@@ -5,7 +5,7 @@ use crate::shell_word;
 use hopbyte_fabric::{Fabric, Routing, faults};
 use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::text::{Limits, Text, lossy};
-use hopbyte_observe::{MachineFiles, PLAIN, has_open_hosts, read_machine};
+use hopbyte_observe::{MachineFiles, read_machine};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -106,27 +106,6 @@ impl MachineSource {
         if let Some(name) = &self.routing {
             machine.routing = Routing::named(&machine.fabric, name)?;
         }
-        Ok(machine)
-    }
-}
-
-impl MachineSource {
-    /// Reads the machine for a mapping: hosts with several endpoints that nothing describes are taken as joined by
-    /// their memory, since bytes inside a host do not cross the network.
-    ///
-    /// # Errors
-    /// See [`MachineSource::read`].
-    pub fn read_with_hosts(&self) -> Result<Machine> {
-        let machine = self.read()?;
-        if !has_open_hosts(&machine.fabric) {
-            return Ok(machine);
-        }
-        let mut source = self.clone();
-        source.hosts.push(PLAIN.into());
-        let mut machine = source.read()?;
-        machine.notes.push(
-            "hosts with several adapters are assumed to be joined inside; --hosts KIND describes them".into(),
-        );
         Ok(machine)
     }
 }

@@ -1,20 +1,20 @@
 //! Observed placement of a job's ranks: from the job's own file, or from a program started under its launcher.
 
 use crate::Lacking;
-use crate::error::{Context, Result, refuse};
+use crate::error::{Result, refuse};
 use crate::record::launch::{self, Flavour, Launcher};
+use crate::record::output::output;
 use hopbyte_apply::Seen;
 use hopbyte_fabric::{Allocation, Fabric};
 use hopbyte_observe::read_placement;
 use serde::Deserialize;
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// Limit of a job's output; more is not the expected program's.
-const MOST_PRINTED: u64 = 1 << 28;
+const MOST_PRINTED: usize = 1 << 28;
 /// A rank's line without an MPI program. Slurm's node name comes first: several of its daemons
 /// may run on one machine.
 const SCRIPT: &str = "rank=${SLURM_PROCID:-${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PALS_RANKID:-$FLUX_TASK_RANK}}}}}; \
@@ -115,20 +115,13 @@ pub fn by_program(
             command.args(["sh", "-c", SCRIPT]);
         }
     }
-    let (reader, writer) = std::io::pipe().context("making a pipe")?;
-    command.stdin(Stdio::null()).stdout(writer);
-    let printed = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        // Lines before an error count; the job's exit status reports the error.
-        let _ = reader.take(MOST_PRINTED).read_to_end(&mut text);
-        text
-    });
     let deadline = Duration::from_secs_f64(settings.deadline);
-    let status = launch::run_for(&mut command, Some(deadline))?;
-    drop(command);
-    let text = printed.join().unwrap_or_default();
-    match status {
-        Some(status) if status.success() => Ok(Some(said(&String::from_utf8_lossy(&text), ranks)?)),
+    let printed = output(&mut command, deadline, MOST_PRINTED)?;
+    if printed.truncated {
+        refuse!("the job printed more than {MOST_PRINTED} B, expected a line for each rank");
+    }
+    match printed.status {
+        Some(status) if status.success() => Ok(Some(said(&printed.text(), ranks)?)),
         Some(status) => {
             say(format!("the launcher did not start the job ({status})"));
             Ok(None)

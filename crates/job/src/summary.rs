@@ -2,6 +2,7 @@
 
 use crate::machine::Machine;
 use hopbyte_fabric::hosts::{HostsSummary, Inside};
+use hopbyte_fabric::units::BytesPerSecond;
 use hopbyte_fabric::{Family, Shape};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ impl KindSummary {
     /// A row for each capacity: the links, and the capacity in GB/s. Many different capacities are one row of their range.
     pub fn rows(&self) -> Vec<(usize, String)> {
         const MOST: usize = 6;
-        let text = |bytes_per_s: f64| format!("{:.3}", bytes_per_s / 1e9);
+        let text = |bytes_per_s: f64| BytesPerSecond(bytes_per_s).gb_text(3);
         let all = || self.capacities.iter().map(|c| c.bytes_per_s);
         if self.capacities.len() > MOST {
             let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));

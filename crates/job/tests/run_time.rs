@@ -223,7 +223,7 @@ fn record(folder: &Path, seconds: f64) {
     for rank in 0..8 {
         let text = format!(
             "# hopbyte-record 2\nrank\t{rank}\nsize\t8\nhost\tn{}-{}\nspawned\t0\nphase\t0\tmain\n\
-             mpi\tMPI_Send\t1\t0.5\ntime\t0\t{seconds}\t1\nended\tfinalize\n",
+             mpi\tMPI_Send\t1\t0.5\ntime\t0\t{seconds}\t1\nended\tfinalize\nend\t9\n",
             rank / 4,
             rank % 4
         );
@@ -317,6 +317,13 @@ fn measured_runs_are_kept_and_become_the_interval() {
     // It is kept, and compared with later models too.
     let later = ask("plain", &[]).unwrap();
     assert_eq!((later.factors, later.measured.len()), (learnt.factors, 1));
+    // A run without a duration is refused, before it is kept.
+    let timeless = folder.path().join("timeless");
+    record(&timeless, 0.0);
+    let error = ask("plain", std::slice::from_ref(&timeless)).unwrap_err();
+    assert!(error.to_string().contains("above zero"), "{error}");
+    let kept = std::fs::read_to_string(trace.join("measured.csv")).unwrap();
+    assert_eq!(kept.lines().count(), 2, "{kept}");
     // A run of other ranks is refused.
     std::fs::remove_file(run.join("rank.7.hbr")).unwrap();
     assert!(ask("plain", &[run]).is_err());

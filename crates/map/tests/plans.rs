@@ -139,7 +139,7 @@ fn behind_one_endpoint(text: &str) -> Described {
     let kind = HostSpec::parse("gh200-quad").unwrap();
     let nodes = network.fabric.node_ids();
     let ends: Vec<(String, Vec<NodeId>)> = nodes.map(|n| (format!("h{}", n.0), vec![n])).collect();
-    let record = describe(kind, &ends, 1, &|_, _| None);
+    let record = describe(kind, &ends, 1, &|_, _| None).unwrap();
     Described {
         fabric: network.fabric.with_hosts(record).unwrap(),
         routing: network.routing.within(kind.rule),

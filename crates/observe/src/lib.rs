@@ -44,7 +44,7 @@ pub use counters::{
     read_counters, read_jobs,
 };
 pub use error::{ObserveError, system_class};
-pub use fabric::{Machine, MachineFiles, PLAIN, has_open_hosts, is_numbered, read_machine};
+pub use fabric::{Machine, MachineFiles, is_numbered, read_machine};
 pub use placement::{
     Placed, deal, host_line, host_list, host_names, parse_node_list, parse_nodes, read_placement,
 };

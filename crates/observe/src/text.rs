@@ -12,7 +12,7 @@
 mod cells;
 mod unreadable;
 
-pub use cells::{Cells, cells};
+pub use cells::{Cells, cell_texts, cells};
 
 use crate::ObserveError;
 use flate2::bufread::MultiGzDecoder;
@@ -533,9 +533,7 @@ pub fn whole_value(value: &serde_json::Value) -> Option<u64> {
     match value {
         serde_json::Value::String(text) => text.parse().ok(),
         serde_json::Value::Number(n) => n.as_u64().or_else(|| {
-            let float = n
-                .as_f64()
-                .filter(|f| f.fract() == 0.0 && (0.0..1e15).contains(f))?;
+            let float = n.as_f64().filter(|f| is_whole(*f))?;
             Some(float as u64)
         }),
         _ => None,
@@ -545,11 +543,15 @@ pub fn whole_value(value: &serde_json::Value) -> Option<u64> {
 /// A whole number, also as spreadsheets and NumPy write it: `40000.0`, `4e4`.
 pub fn whole(word: &[u8]) -> Option<u64> {
     decimal(word).or_else(|| {
-        // Whole numbers of a double are exact up to 2^53.
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        let value = float(word).filter(|v| (0.0..=EXACT).contains(v) && v.fract() == 0.0)?;
+        let value = float(word).filter(|v| is_whole(*v))?;
         Some(value as u64)
     })
+}
+
+/// Whether a float is a whole number that it holds exactly: up to 2^53.
+fn is_whole(value: f64) -> bool {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (0.0..=EXACT).contains(&value) && value.fract() == 0.0
 }
 
 /// A hexadecimal number with or without `0x`.

@@ -15,6 +15,7 @@ mod floor;
 mod formats;
 mod infiniband;
 mod infiniband_forms;
+mod infiniband_tools;
 mod inside;
 mod link_state;
 mod placement;

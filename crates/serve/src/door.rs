@@ -55,6 +55,11 @@ impl Doors<'_> {
             ));
         }
         let encrypts = outside || !self.plain_within;
+        // A collector, which is plain within this machine, warns of its certificate itself.
+        let own = self.identity.as_ref().filter(|_| !self.plain_within);
+        if let Some(why) = own.and_then(Identity::untimely) {
+            warn(why);
+        }
         Ok(Setup {
             address,
             tokens,

@@ -238,19 +238,41 @@ pub fn push_lines(
     let (url, cluster) = (url.to_owned(), cluster.to_owned());
     let client = Client::new(POST_PATIENCE, LONGEST_REFUSAL);
     std::thread::spawn(move || {
-        let mut well = true;
+        let mut delivery = Delivery::default();
         source.follow(|stream, flows, closing| {
             let text = lines::text(&cluster, stream.cluster(), flows, closing);
-            match post(&client, &url, &text) {
-                Ok(()) => well = true,
-                Err(error) if std::mem::replace(&mut well, false) => {
-                    say(format!("lines to {}: {error}", without_secrets(&url)));
-                }
-                Err(_) => {}
+            let posted = post(&client, &url, &text);
+            if let Some(said) = delivery.after(posted, text.lines().count() as u64) {
+                say(format!("lines to {}: {said}", without_secrets(&url)));
             }
         });
     });
     Ok(())
+}
+
+/// Lines that a database did not take since its last answer of success.
+#[derive(Default)]
+struct Delivery {
+    lost: u64,
+    failed: bool,
+}
+
+impl Delivery {
+    /// What to say after a post of `lines`: the first error, and the number of lost lines once posts succeed again.
+    fn after(&mut self, posted: io::Result<()>, lines: u64) -> Option<String> {
+        match posted {
+            Ok(()) if std::mem::take(&mut self.failed) => {
+                let lost = std::mem::take(&mut self.lost);
+                Some(format!("taken again; {lost} lines were lost"))
+            }
+            Ok(()) => None,
+            Err(error) => {
+                self.lost = self.lost.saturating_add(lines);
+                let first = !std::mem::replace(&mut self.failed, true);
+                first.then(|| error.to_string())
+            }
+        }
+    }
 }
 
 fn post(client: &Client, url: &str, body: &str) -> io::Result<()> {
@@ -264,4 +286,22 @@ fn post(client: &Client, url: &str, body: &str) -> io::Result<()> {
         answer.status,
         excerpt(line.unwrap_or_default()).escape_debug()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_lines_are_counted_until_posts_succeed_again() {
+        let mut delivery = Delivery::default();
+        let failed = || Err(io::Error::other("found status 503"));
+        assert_eq!(delivery.after(Ok(()), 5), None);
+        let said = delivery.after(failed(), 7);
+        assert_eq!(said.as_deref(), Some("found status 503"));
+        assert_eq!(delivery.after(failed(), 3), None);
+        let said = delivery.after(Ok(()), 5);
+        assert_eq!(said.as_deref(), Some("taken again; 10 lines were lost"));
+        assert_eq!(delivery.after(Ok(()), 5), None);
+    }
 }

@@ -53,9 +53,11 @@ impl Faults {
 fn text(found: Option<&Blame>) -> String {
     let mut out = String::new();
     let name = "hopbyte_oracle_faults_judged";
-    let help = "Whether the last reading has a window long enough, and counters, to judge faults";
+    let help = "Whether the last reading has a window long enough, and counters that are not full, to judge faults";
+    // Where waiting is worst its counters are full first: no cause does not mean that there is none.
+    let is_judged = found.is_some_and(|f| f.links_full == 0);
     head(&mut out, name, true, help);
-    let _ = writeln!(out, "{name} {}", u8::from(found.is_some()));
+    let _ = writeln!(out, "{name} {}", u8::from(is_judged));
     let causes = found.map_or(&[][..], |f| &f.causes);
     if !causes.is_empty() {
         head(

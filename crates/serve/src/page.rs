@@ -309,7 +309,7 @@ impl Live {
 
     /// The jobs on the latest reading, or `at` the time of an earlier one of a store.
     fn jobs_at(&self, request: &Request) -> Result<Option<Arc<ShownJobs>>> {
-        let at: Option<f64> = request.value("at").and_then(|s| s.parse().ok());
+        let at = request.value("at").map(moment).transpose()?;
         let (Some(jobs), Some(at)) = (&self.jobs, at) else {
             return Ok(self.now().jobs.clone());
         };
@@ -318,19 +318,21 @@ impl Live {
             let expected = "a store, whose earlier ticks can be read again";
             return Err(InputError::new("jobs", found, expected).into());
         };
-        let mut kept = self
-            .past_jobs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some((time, shown)) = &*kept
+        let kept = || {
+            self.past_jobs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some((time, shown)) = &*kept()
             && *time == at
         {
             return Ok(Some(shown.clone()));
         }
+        // Without the lock: other requests do not wait for the store.
         let reading = Source::tick(folder, at, &self.machine.fabric)?;
         let time = reading.time_seconds.unwrap_or(at);
         let shown = Arc::new(jobs.past(&self.machine, &reading.state, time)?);
-        *kept = Some((at, shown.clone()));
+        *kept() = Some((at, shown.clone()));
         Ok(Some(shown))
     }
 
@@ -352,6 +354,13 @@ impl Live {
             command: self.command.clone(),
         }
     }
+}
+
+/// A time of a request, in seconds since 1970.
+fn moment(word: &str) -> Result<f64> {
+    let seconds = word.parse().ok().filter(|s: &f64| s.is_finite());
+    let wrong = || InputError::new("at", word, "seconds since 1970");
+    seconds.ok_or_else(|| wrong().into())
 }
 
 impl Sink for Live {
@@ -398,5 +407,18 @@ fn json(answer: &impl Serialize) -> Answer {
             body,
         },
         Err(error) => Answer::words(500, &error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moment;
+
+    #[test]
+    fn times_of_requests_are_finite() {
+        assert_eq!(moment("1700000000.5").unwrap(), 1_700_000_000.5);
+        for word in ["nan", "inf", "-inf", "now", ""] {
+            assert!(moment(word).is_err(), "{word}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Sources of readings: files, a collector, its store, or a replay of a store. One reading, or all of them.
 
 use crate::error::Result;
-use crate::window::Window;
+use crate::window::{Window, before, since};
 use hopbyte_collect::links::Links;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
@@ -19,9 +19,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Pause before a failed source is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
-
-/// How far before a requested time the latest tick of a store is looked for.
-const BEFORE_NS: u64 = 60_000_000_000;
 
 /// Times in seconds are rounded.
 const HALF_MICROSECOND: f64 = 5e-7;
@@ -211,13 +208,17 @@ impl Source {
     pub fn latest(self, fabric: &Fabric, window: Option<f64>) -> Result<LinkReading> {
         let name = self.words();
         let window = window.map(within_limits).transpose()?;
+        let mut notes = Vec::new();
         let (mut stream, mut links, ends) = match self {
             Self::Collector(c) => (c.access.connect(&c.address)?, Links::default(), false),
             Self::Store(folder, range) if let Some(seconds) = window => {
                 let newest = Self::Store(folder.clone(), range).latest(fabric, None)?;
+                if let Some(to) = range.to_ns {
+                    notes.extend(before(&folder, to)?.1);
+                }
                 let to = newest.time_seconds.unwrap_or(0.0) + HALF_MICROSECOND;
-                let ns = |seconds: f64| (seconds * 1e9) as u64;
-                let stream = Stream::replay(&folder, 0.0, ns(to - seconds), ns(to))?;
+                let (from, to) = since(&folder, to, seconds)?;
+                let stream = Stream::replay(&folder, 0.0, from, to)?;
                 (stream, Links::default(), true)
             }
             Self::Store(
@@ -226,7 +227,8 @@ impl Source {
                     to_ns: Some(to), ..
                 },
             ) => {
-                let from = to.saturating_sub(BEFORE_NS);
+                let (from, note) = before(&folder, to)?;
+                notes.extend(note);
                 let stream = Stream::replay(&folder, 0.0, from, to)?;
                 (stream, Links::default(), true)
             }
@@ -240,7 +242,6 @@ impl Source {
         let mut first = true;
         let mut begin = None;
         let mut left_out = LeftOut::default();
-        let mut notes = Vec::new();
         while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
             notes.extend(links.mismatch().as_deref().map(mismatched));
             left_out.extend(&links.left_out());
@@ -383,7 +384,10 @@ impl Source {
                 }
                 if range.from_ns.is_some() || range.to_ns.is_some() {
                     let to = range.to_ns.unwrap_or(u64::MAX);
-                    let from = range.from_ns.unwrap_or(to.saturating_sub(BEFORE_NS));
+                    let from = match range.from_ns {
+                        Some(from) => from,
+                        None => before(&folder, to)?.0,
+                    };
                     let past = Stream::replay(&folder, 0.0, from, to)?;
                     ticks(past, Ticks::All, ready)?;
                     if range.to_ns.is_some() {

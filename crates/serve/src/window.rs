@@ -1,6 +1,14 @@
 //! Readings over an interval, of a stream of ticks.
 
+use hopbyte_collect::store;
 use hopbyte_fabric::Increase;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// Ticks of a store that are read before the last one: a node may be missing in it. From this age on, the last tick is said
+/// to be older than the time asked for.
+const BEFORE_NS: u64 = 60_000_000_000;
 
 /// Times in seconds are rounded.
 const HALF_MICROSECOND: f64 = 5e-7;
@@ -40,6 +48,31 @@ impl Window {
         self.since = at;
         Some(sum)
     }
+}
+
+/// Where to begin to read a store for its last tick up to a time, and a sentence if that tick is far from it.
+pub(crate) fn before(folder: &Path, to: u64) -> io::Result<(u64, Option<String>)> {
+    let Some((before, last)) = store::last_ticks(folder, to)? else {
+        return Ok((to.saturating_sub(BEFORE_NS), None));
+    };
+    let age = to - last;
+    let note = (age >= BEFORE_NS && to < u64::MAX).then(|| {
+        let seconds = Duration::from_nanos(age).as_secs();
+        format!(
+            "{}: no tick in the {seconds} s before the time asked for; this is the last one",
+            folder.display()
+        )
+    });
+    Ok((before.min(last.saturating_sub(BEFORE_NS)), note))
+}
+
+/// Where to begin to read a store for the ticks of the seconds up to one of them, and where to end. The first tick is only
+/// the base of the next one's increase.
+pub(crate) fn since(folder: &Path, to: f64, seconds: f64) -> io::Result<(u64, u64)> {
+    let ns = |seconds: f64| (seconds * 1e9) as u64;
+    let (from, to) = (ns(to - seconds), ns(to));
+    let ticks = store::last_ticks(folder, to)?;
+    Ok((ticks.map_or(from, |(before, _)| from.min(before)), to))
 }
 
 #[cfg(test)]

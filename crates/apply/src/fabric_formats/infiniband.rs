@@ -5,29 +5,11 @@
 
 use super::{Edge, FabricFormat, Vertex, Written, cannot, edges};
 use crate::error::ApplyError;
+use hopbyte_fabric::infiniband::nearest;
 use hopbyte_fabric::units::BytesPerSecond;
-use hopbyte_fabric::{Fabric, LinkId, NodeId, RouterId, Routing};
+use hopbyte_fabric::{Fabric, Link, LinkId, NodeId, RouterId, Routing};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
-
-/// Names of rates with their capacity each way in bytes/s (InfiniBand Architecture Specification 1, 5.6 and 5.11).
-const RATES: [(&str, f64); 15] = [
-    ("1xSDR", 0.25e9),
-    ("1xDDR", 0.5e9),
-    ("4xSDR", 1e9),
-    ("4xDDR", 2e9),
-    ("12xSDR", 3e9),
-    ("4xQDR", 4e9),
-    ("4xFDR10", 5e9),
-    ("4xFDR", 56.25e9 * 64.0 / 66.0 / 8.0),
-    ("4xEDR", 12.5e9),
-    ("4xHDR", 25e9),
-    ("12xEDR", 37.5e9),
-    ("4xNDR", 50e9),
-    ("12xHDR", 75e9),
-    ("4xXDR", 100e9),
-    ("12xXDR", 300e9),
-];
 
 /// Largest unicast LID (InfiniBand Architecture Specification 1, 4.1.1).
 const LIDS: usize = 0xbfff;
@@ -185,11 +167,15 @@ fn port_numbers(
     Ok(numbers)
 }
 
-/// The nearest rate's name, and whether it is close to the capacity.
-fn rate(capacity: BytesPerSecond) -> (&'static str, bool) {
-    let far = |r: f64| (capacity.0 / r).ln().abs();
-    let nearest = RATES.iter().min_by(|a, b| far(a.1).total_cmp(&far(b.1)));
-    nearest.map_or(("4x???", false), |&(name, r)| (name, far(r) < 0.02))
+/// The name of the rate of each of a link's cables, and whether it is close to their capacity.
+fn rate(link: &Link, cables: usize) -> (String, bool) {
+    let each = BytesPerSecond(link.capacity().0 / cables as f64);
+    let lanes = usize::from(link.lanes_in_service);
+    let lanes = lanes.is_multiple_of(cables).then_some(lanes / cables);
+    // A link of one lane may be one of which the number of lanes is not known.
+    let lanes = lanes.filter(|&l| l > 1).and_then(|l| u8::try_from(l).ok());
+    let (name, nearest) = nearest(each, lanes);
+    (name, (each.0 / nearest.0).ln().abs() < 0.02)
 }
 
 /// Writes the subnet.
@@ -217,10 +203,9 @@ pub fn subnet(fabric: &Fabric) -> Result<Written, ApplyError> {
                 Vertex::Router(_) => fabric.ports(cable.link).len().max(1),
                 Vertex::Node(_) => 1,
             };
-            let each = BytesPerSecond(link.capacity().0 / ports as f64);
-            let (rate, near) = rate(each);
+            let (rate, near) = rate(link, ports);
             if !near {
-                rounded.insert(each.0.to_bits());
+                rounded.insert((link.capacity().0 / ports as f64).to_bits());
             }
             let far = guid(cable.far);
             let (letter, port_guid) = match cable.far {
@@ -287,7 +272,7 @@ fn adapter(text: &mut String, subnet: &Subnet<'_>, node: NodeId, port: Option<u1
             subnet.lid(own),
             subnet.name(router),
             subnet.lid(router),
-            rate(link.capacity()).0
+            rate(link, 1).0
         );
     }
     text.push('\n');

@@ -147,7 +147,7 @@ pub(super) fn host(name: &str, node: &str) -> Result<String, ApplyError> {
 pub fn tree(fabric: &Fabric, format: FabricFormat) -> Result<Vec<Switch>, ApplyError> {
     let mut rank = ranks(fabric);
     if let Err(error) = check_tree(fabric, &rank, format) {
-        rank = rooted(fabric).ok_or(error)?;
+        rank = rooted(fabric).or_else(|| layered(fabric)).ok_or(error)?;
     }
     let mut names = Names::default();
     let mut switches = Vec::new();
@@ -248,25 +248,27 @@ fn neighbours(fabric: &Fabric, router: RouterId) -> impl Iterator<Item = RouterI
 
 /// Hops from the nearest router with nodes; `None` for unreachable routers.
 fn ranks(fabric: &Fabric) -> Vec<Option<u32>> {
-    let mut rank = vec![None; fabric.routers().len()];
-    let mut queue = VecDeque::new();
-    for router in fabric
-        .router_ids()
-        .filter(|&r| !fabric.nodes_on(r).is_empty())
-    {
-        rank[router.index()] = Some(0);
-        queue.push_back(router);
+    let leaves = fabric.router_ids();
+    distances(fabric, leaves.filter(|&r| !fabric.nodes_on(r).is_empty()))
+}
+
+/// Hops from the nearest of some routers; `None` for unreachable routers.
+fn distances(fabric: &Fabric, from: impl IntoIterator<Item = RouterId>) -> Vec<Option<u32>> {
+    let mut hops = vec![None; fabric.routers().len()];
+    let mut queue: VecDeque<RouterId> = from.into_iter().collect();
+    for start in &queue {
+        hops[start.index()] = Some(0);
     }
     while let Some(at) = queue.pop_front() {
-        let next = rank[at.index()].map(|r: u32| r + 1);
+        let next = hops[at.index()].map(|h: u32| h + 1);
         for neighbour in neighbours(fabric, at) {
-            if rank[neighbour.index()].is_none() {
-                rank[neighbour.index()] = next;
+            if hops[neighbour.index()].is_none() {
+                hops[neighbour.index()] = next;
                 queue.push_back(neighbour);
             }
         }
     }
-    rank
+    hops
 }
 
 /// A tree has no links within a level.
@@ -326,6 +328,81 @@ fn rooted(fabric: &Fabric) -> Option<Vec<Option<u32>>> {
         }
     }
     Some(rank)
+}
+
+/// Levels of a tree with several switches at its top and leaves at several heights, as [`rooted`] counts them. The top are the
+/// switches that are nearest to their farthest leaf. `None` if cables join switches equally far from the top, or a
+/// switch has nodes and switches below.
+fn layered(fabric: &Fabric) -> Option<Vec<Option<u32>>> {
+    let is_leaf = |r: RouterId| !fabric.nodes_on(r).is_empty();
+    let leaves: Vec<RouterId> = fabric.router_ids().filter(|&r| is_leaf(r)).collect();
+    if leaves.iter().any(|&l| neighbours(fabric, l).any(is_leaf)) {
+        return None;
+    }
+    let mut farthest = vec![None; fabric.routers().len()];
+    for &leaf in &leaves {
+        let hops = distances(fabric, [leaf]);
+        for (most, hops) in farthest.iter_mut().zip(hops) {
+            *most = (*most).max(hops);
+        }
+    }
+    // The least of a switch's part of the fabric, in which all switches have the same leaves.
+    let mut top = Vec::new();
+    for part in parts(fabric) {
+        let inner = || part.iter().copied().filter(|&r| !is_leaf(r));
+        let least = inner().map(|r| farthest[r.index()]).min();
+        let highest = |r: &RouterId| least.is_none_or(|l| farthest[r.index()] == l);
+        top.extend(
+            part.iter()
+                .copied()
+                .filter(|r| least.is_none() || !is_leaf(*r))
+                .filter(highest),
+        );
+    }
+    let depth = distances(fabric, top);
+    let mut order: Vec<RouterId> = fabric.router_ids().collect();
+    order.sort_by_key(|r| std::cmp::Reverse(depth[r.index()]));
+    let mut rank = vec![None; fabric.routers().len()];
+    for router in order {
+        let own = depth[router.index()]?;
+        let mut highest = None;
+        for peer in neighbours(fabric, router) {
+            match depth[peer.index()]? {
+                other if other == own => return None,
+                other if other > own => highest = highest.max(rank[peer.index()]),
+                _ => {}
+            }
+        }
+        if is_leaf(router) != highest.is_none() {
+            return None;
+        }
+        rank[router.index()] = Some(highest.map_or(0, |h: u32| h + 1));
+    }
+    // Switches above one become one switch, so they are on one level.
+    let above = |r: RouterId| {
+        let up = neighbours(fabric, r).filter(|n| rank[n.index()] > rank[r.index()]);
+        up.map(|n| rank[n.index()]).collect::<BTreeSet<_>>()
+    };
+    let is_tree = fabric.router_ids().all(|r| above(r).len() <= 1);
+    is_tree.then_some(rank)
+}
+
+/// The connected parts of the switches.
+fn parts(fabric: &Fabric) -> Vec<Vec<RouterId>> {
+    let mut seen = vec![false; fabric.routers().len()];
+    let mut parts = Vec::new();
+    for start in fabric.router_ids() {
+        if seen[start.index()] {
+            continue;
+        }
+        let hops = distances(fabric, [start]);
+        let part: Vec<RouterId> = (fabric.router_ids())
+            .filter(|r| hops[r.index()].is_some())
+            .collect();
+        part.iter().for_each(|r| seen[r.index()] = true);
+        parts.push(part);
+    }
+    parts
 }
 
 /// The switches of a tree from its root down, parents before children; `None` if they are no tree.

@@ -74,7 +74,7 @@ pub struct AgentArgs {
     ticks: Option<u64>,
 }
 
-/// Reads and pushes until stopped, as the small agent program if installed.
+/// Reads and pushes until stopped; exit code 1 if no report was delivered. Runs as the small agent program if installed.
 pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
     let node = match &args.name {
         Some(name) => name.clone(),
@@ -101,8 +101,7 @@ pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
         quiet: out.quiet,
     };
     become_small(&options)?;
-    work(&options)?;
-    Ok(Answer::Yes)
+    Ok(Answer::of(work(&options)?))
 }
 
 /// Continues as `hopbyte-agent`, if it is beside this program.

@@ -77,6 +77,9 @@ pub fn open(
     if !(speed.is_finite() && speed >= 0.0) {
         bail!("--speed: found {speed}, expected zero or more");
     }
+    if let Some((from, to)) = from.zip(to).filter(|(from, to)| from > to) {
+        bail!("--from: found {from}, which is later than --to {to}; expected an earlier time");
+    }
     let folder = Path::new(store);
     if !folder.is_dir() && store.contains(':') {
         return Ok(entry.access()?.connect(store)?);

@@ -89,6 +89,11 @@ impl Line {
         Ok(self.open && !before)
     }
 
+    /// Whether a report was published on this connection.
+    pub fn has_published(&self) -> bool {
+        self.introduced.is_some()
+    }
+
     fn subject(&self, to: &Subject, hello: &Hello) -> String {
         let block = to.block.unwrap_or_else(|| bus::block(&hello.node));
         bus::subject(&to.cluster, block)

@@ -83,6 +83,8 @@ pub struct Link {
     failures: u32,
     /// Whether the TCP connection is established.
     reached: bool,
+    /// Whether a report was sent to a collector that accepted this agent.
+    delivered: bool,
 }
 
 impl Link {
@@ -94,7 +96,18 @@ impl Link {
             state: State::Pausing(Instant::now()),
             failures: 0,
             reached: false,
+            delivered: false,
         }
+    }
+
+    /// Whether a report was sent to a collector that accepted this agent.
+    pub fn has_delivered(&self) -> bool {
+        self.delivered
+    }
+
+    /// Destination, for messages.
+    pub fn address(&self) -> &str {
+        self.target.address()
     }
 
     /// Start of the agent.
@@ -179,9 +192,12 @@ impl Link {
         self.tell(say);
         // Printed at the first failure only.
         if self.failures == 0 {
+            let question = match self.session.is_answered() {
+                true => "",
+                false => ": does a collector run at this address?",
+            };
             say(&format!(
-                "{}: {error}; readings are buffered, and the connection is tried again: does a collector run at this \
-                 address?",
+                "{}: {error}; readings are buffered, and the connection is tried again{question}",
                 self.target.address()
             ));
         }
@@ -227,17 +243,19 @@ impl Link {
     }
 
     fn on_bus(&mut self, ring: &mut Ring, say: &mut impl FnMut(&str)) -> io::Result<()> {
-        if let (State::Bus(line), Target::Bus(to)) = (&mut self.state, &self.target)
-            && line.converse(
+        if let (State::Bus(line), Target::Bus(to)) = (&mut self.state, &self.target) {
+            let is_new = line.converse(
                 to,
                 &self.session.hello,
                 self.session.token.as_ref(),
                 ring,
                 say,
-            )?
-        {
-            say(&format!("{}: connected", to.url.address));
-            self.failures = 0;
+            )?;
+            if is_new {
+                say(&format!("{}: connected", to.url.address));
+                self.failures = 0;
+            }
+            self.delivered |= line.has_published();
         }
         Ok(())
     }
@@ -250,6 +268,7 @@ impl Link {
         while room > 0 && self.session.offer(ring) {
             room -= 1;
             self.flush()?;
+            self.delivered = true;
         }
         Ok(())
     }
@@ -311,6 +330,7 @@ impl Link {
         packets.push(&self.session.hello, self.session.token.as_ref(), ring)?;
         if packets.is_open() {
             self.failures = 0;
+            self.delivered = true;
         }
         Ok(())
     }

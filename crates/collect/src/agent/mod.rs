@@ -28,7 +28,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Parameters of an agent.
 #[derive(Debug)]
@@ -65,6 +65,10 @@ fn clock_ns(clock: ClockId) -> u64 {
     time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_nsec.max(0) as u64
 }
 
+/// Time for a first delivery after the last tick, and between two looks at it.
+const LAST_CHANCE: Duration = Duration::from_secs(1);
+const GLANCE_NS: u64 = 20_000_000;
+
 /// Ticks between measurements of the agent's own resource use.
 const LOOK_EVERY: u64 = 16;
 
@@ -72,6 +76,11 @@ impl Agent {
     /// Start of the agent, by which collectors distinguish agents with the same node name.
     pub fn start(&self) -> u64 {
         self.link.start()
+    }
+
+    /// Destination of the reports, for messages.
+    pub fn address(&self) -> &str {
+        self.link.address()
     }
 
     /// An agent that reads these sources.
@@ -112,6 +121,21 @@ impl Agent {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether a report was sent to a collector that accepted this agent; a connection that was just begun has a second for
+    /// it. Over UDP the collector does not confirm it.
+    pub fn has_delivered(&mut self, mut say: impl FnMut(&str)) -> io::Result<bool> {
+        let until = Instant::now() + LAST_CHANCE;
+        while !self.link.has_delivered() && Instant::now() < until {
+            if self.link.is_busy() {
+                self.link.attend(GLANCE_NS, &mut self.ring, &mut say)?;
+            } else {
+                std::thread::sleep(Duration::from_nanos(GLANCE_NS));
+            }
+            self.link.push(&mut self.ring, &mut say);
+        }
+        Ok(self.link.has_delivered())
     }
 
     /// Sleeps until the next tick; handles the connection's events and looks at queues meanwhile.

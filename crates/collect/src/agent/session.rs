@@ -22,6 +22,8 @@ pub struct Session {
     greeted: bool,
     /// Whether the collector accepted the agent.
     open: bool,
+    /// Whether the collector sent anything over this connection.
+    answered: bool,
 }
 
 impl Session {
@@ -33,6 +35,7 @@ impl Session {
             goes: Vec::new(),
             greeted: false,
             open: false,
+            answered: false,
         }
     }
 
@@ -42,12 +45,18 @@ impl Session {
         self.goes.clear();
         self.greeted = false;
         self.open = false;
+        self.answered = false;
         ring.anew();
     }
 
     /// Whether the collector accepted the agent.
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Whether the collector sent anything over this connection.
+    pub fn is_answered(&self) -> bool {
+        self.answered
     }
 
     /// Whether the hello was sent.
@@ -74,6 +83,7 @@ impl Session {
     /// Handles the complete frames of the received bytes.
     pub fn received(&mut self, ring: &mut Ring) -> io::Result<()> {
         let came = std::mem::take(&mut self.came);
+        self.answered |= !came.is_empty();
         if came.starts_with(&TLS_ALERT) {
             return Err(io::Error::other(
                 "the collector requires TLS (--tls-ca FILE)",

@@ -84,8 +84,8 @@ impl Tick {
     }
 }
 
-/// Reads and pushes until stopped.
-pub fn work(options: &Options) -> io::Result<()> {
+/// Reads and pushes until stopped. Returns whether a report was sent to a collector that accepted this agent.
+pub fn work(options: &Options) -> io::Result<bool> {
     let say = |text: &str| {
         if !options.quiet {
             let _ = writeln!(io::stderr(), "hopbyte: {}", printable(text));
@@ -135,5 +135,12 @@ pub fn work(options: &Options) -> io::Result<()> {
         left -= 1;
         left > 0 && failure.is_none()
     })?;
-    failure.map_or(Ok(()), Err)
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let delivered = agent.has_delivered(say)?;
+    if !delivered {
+        say(&format!("{}: no report was delivered", agent.address()));
+    }
+    Ok(delivered)
 }

@@ -15,7 +15,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     match work(&options) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             let class = system_class(error.kind());

@@ -191,7 +191,9 @@ pub fn text(cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
     for family in &FAMILIES {
         ports(family, cluster, flows, &mut out);
     }
-    full(cluster, flows, &mut out);
+    for kind in &FULL {
+        full(kind, cluster, flows, &mut out);
+    }
     nodes(cluster, closing, &mut out);
     ticks(closing, &mut out);
     out
@@ -230,18 +232,39 @@ fn of_port(layout: &Layout, node: &str, flow: &Flow) -> String {
     format!("node=\"{node}\",source=\"{source}\",port=\"{port}\"")
 }
 
-/// Ports whose total of errors is a lower bound.
-fn full(cluster: &Cluster, flows: &Flows, out: &mut String) {
-    const NAME: &str = "hopbyte_port_full_error_counters";
+/// Counters that may be at their highest value: name of the metric, help, and whether a quantity is one of theirs.
+type Full = (&'static str, &'static str, fn(Quantity) -> bool);
+
+const FULL: [Full; 2] = [
+    (
+        "hopbyte_port_full_error_counters",
+        "Counters of errors at their highest value, where there are some: the port has at least the errors counted",
+        |q| q == Quantity::Errors,
+    ),
+    (
+        "hopbyte_port_full_wait_counters",
+        "Counters of waiting at their highest value, where there are some: how long the port waits is not known",
+        |q| {
+            use Quantity::{CreditStallBytes, CreditStallCount, CreditStallNs, InputStallNs};
+            matches!(
+                q,
+                CreditStallBytes | CreditStallCount | CreditStallNs | InputStallNs
+            )
+        },
+    ),
+];
+
+/// Ports with counters at their highest value.
+fn full(&(name, help, counts): &Full, cluster: &Cluster, flows: &Flows, out: &mut String) {
     let mut begun = false;
     for (id, source) in flows.iter() {
-        for flow in source.flows.iter().filter(|f| f.full > 0) {
+        let flows = source.flows.iter();
+        for flow in flows.filter(|f| f.full > 0 && counts(f.quantity)) {
             if !std::mem::replace(&mut begun, true) {
-                let help = "Counters of errors at their highest value, where there are some: the port has at least the errors counted";
-                head(out, NAME, true, help);
+                head(out, name, true, help);
             }
             let labels = of_port(&source.layout, &cluster.name(id), flow);
-            let _ = writeln!(out, "{NAME}{{{labels}}} {}", flow.full);
+            let _ = writeln!(out, "{name}{{{labels}}} {}", flow.full);
         }
     }
 }

@@ -12,6 +12,9 @@ const SWEEP_AT: usize = 64;
 /// At a bound, one in so many of the nodes may ask for room before all of them are looked through again.
 const SWEEP_EVERY: usize = 8;
 
+/// Sources without a successor that are told between two ticks.
+const MOST_GONE: usize = 64;
+
 /// State of the search for room.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
@@ -134,6 +137,37 @@ impl Gathering {
         self.room.lines = bytes;
     }
 
+    /// Drops the sources of earlier agents of a node that the present one has not.
+    pub(super) fn drop_undeclared(&mut self, id: u32) {
+        let state = &mut self.members[id].state;
+        let shapes = state.drop_undeclared();
+        if shapes.is_empty() {
+            return;
+        }
+        let layouts: Vec<_> = shapes.iter().map(|&s| self.shapes.layout(s)).collect();
+        let held = state.sources.iter().flatten();
+        let now: Vec<&str> = held.map(|h| &*self.shapes.layout(h.shape).source).collect();
+        // A source that is still read may have another place, or other ports.
+        for layout in layouts.iter().filter(|l| !now.contains(&&*l.source)) {
+            self.events.gone_sources += 1;
+            if self.gone.len() < MOST_GONE {
+                let (name, source) = (&state.name, &layout.source);
+                let text = format!("{name}: the agent that started last has no source {source}");
+                self.gone.push(text);
+            }
+        }
+        self.measure(id);
+    }
+
+    /// Updates the bytes of a node's sources.
+    fn measure(&mut self, id: u32) {
+        let member = &mut self.members[id];
+        let sources = member.state.sources.iter().flatten();
+        let bytes: usize = sources.map(|s| size_of_val(s.values.words()) + 128).sum();
+        self.bytes = self.bytes + bytes - member.bytes;
+        member.bytes = bytes;
+    }
+
     pub(super) fn declare(&mut self, id: u32, origin: Origin, shape: &[u8]) -> Result<(), Refusal> {
         let new = self.shapes.find(shape).is_none();
         let nodes = self.members.all.len();
@@ -145,10 +179,7 @@ impl Gathering {
         let member = &mut self.members[id];
         member.state.declare(origin, shape, &self.shapes)?;
         member.segment = 0;
-        let sources = member.state.sources.iter().flatten();
-        let bytes: usize = sources.map(|s| size_of_val(s.values.words()) + 128).sum();
-        self.bytes = self.bytes + bytes - member.bytes;
-        member.bytes = bytes;
+        self.measure(id);
         let full = self.memory() > self.rules.memory_bytes;
         if full && self.room.shapes.is_due(self.open, nodes) {
             self.reclaim_shapes();

@@ -17,6 +17,8 @@ pub struct Health {
     pub forgotten_names: AtomicU64,
     /// Kinds of sources that were reclaimed.
     pub reclaimed_kinds: AtomicU64,
+    /// Sources that a node's agent had and its successor has not.
+    pub gone_sources: AtomicU64,
     /// Lines of other tools, kept and refused.
     pub lines_kept: AtomicU64,
     /// See `lines_kept`.
@@ -45,10 +47,12 @@ impl Health {
             .store(events.forgotten_names, Ordering::Relaxed);
         self.reclaimed_kinds
             .store(events.reclaimed_shapes, Ordering::Relaxed);
+        self.gone_sources
+            .store(events.gone_sources, Ordering::Relaxed);
     }
 
     /// The metrics `hopbyte_collector_…`.
-    pub fn metrics(&self) -> [Own; 11] {
+    pub fn metrics(&self) -> [Own; 12] {
         let closed = self.closed_ns.load(Ordering::Relaxed);
         let age = super::now_ns().saturating_sub(closed) as f64 / 1e9;
         let waiting = self.deferred_connections.load(Ordering::Relaxed) as f64;
@@ -78,6 +82,11 @@ impl Health {
                 "reclaimed_kinds",
                 "Kinds of sources no node has any more",
                 &self.reclaimed_kinds,
+            ),
+            Own::counter(
+                "gone_sources",
+                "Sources that a node's agent had and its successor has not",
+                &self.gone_sources,
             ),
             Own::counter("lines_kept", "Lines of other tools", &self.lines_kept),
             Own::counter(

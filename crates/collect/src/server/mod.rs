@@ -174,6 +174,11 @@ impl Server {
             store.remembered().for_each(|node| gathering.remember(node));
         }
         let fed = Fed::new(&epoll)?;
+        let untimely = setup
+            .identity
+            .iter()
+            .filter_map(Identity::untimely)
+            .collect();
         Ok(Self {
             epoll,
             fed,
@@ -199,7 +204,7 @@ impl Server {
             outage: None,
             room: vec![0; LONGEST_FRAME],
             notes: Vec::new(),
-            warnings: Vec::new(),
+            warnings: untimely,
             unsaid: 0,
             viewers: Vec::new(),
         })
@@ -412,9 +417,9 @@ impl Server {
                 self.recover(now);
             }
         }
-        if let Some(store) = &mut self.store {
-            self.warnings.extend(store.notes());
-        }
+        self.warnings
+            .extend(self.store.iter_mut().flat_map(Store::notes));
+        self.warnings.extend(self.gathering.gone_sources());
         let token = self.token.as_ref().and_then(Token::news);
         let certificate = self.identity.as_ref().and_then(Identity::news);
         let readers = self.readers.as_ref().and_then(|readers| readers.news());

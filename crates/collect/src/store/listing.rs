@@ -37,6 +37,30 @@ pub(crate) fn entries(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>)> 
     Ok((logs, others))
 }
 
+/// Times of the last two ticks of a store up to a time, in nanoseconds since 1970; of the only one twice. Only the heads
+/// of blocks are read.
+pub fn last_ticks(folder: &Path, to_ns: u64) -> io::Result<Option<(u64, u64)>> {
+    let mut ticks: Vec<u64> = Vec::new();
+    for log in logs(folder)?.iter().rev() {
+        let Ok(mut reader) = LogReader::open(log) else {
+            continue;
+        };
+        // Usually the ticks of a log ascend.
+        if reader.first().is_some_and(|head| head.time_ns > to_ns) {
+            continue;
+        }
+        let spans = reader.spans(0).into_iter().map(|(tick, _)| tick);
+        ticks.extend(spans.filter(|&tick| tick <= to_ns));
+        ticks.sort_unstable_by(|a, b| b.cmp(a));
+        ticks.dedup();
+        ticks.truncate(2);
+        if let [last, before] = ticks[..] {
+            return Ok(Some((before, last)));
+        }
+    }
+    Ok(ticks.first().map(|&only| (only, only)))
+}
+
 /// Leaves out logs that begin with the same block as another one, which is at least as long: they are copies, whose ticks
 /// would count twice. Says which.
 pub(crate) fn without_copies(

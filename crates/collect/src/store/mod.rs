@@ -16,8 +16,8 @@ mod seal;
 mod table;
 mod tidy;
 
-pub use listing::logs;
 pub(crate) use listing::{entries, without_copies};
+pub use listing::{last_ticks, logs};
 pub use reader::{Damage, LogReader};
 pub use repair::{Repair, repair};
 pub use seal::{Sealed, seal, seal_all, seal_all_on};
@@ -127,7 +127,7 @@ impl Remembered {
     fn new(mut state: NodeState, shapes: &Shapes, known: bool) -> Self {
         let held = std::mem::take(&mut state.sources).into_iter().flatten();
         let sources = held
-            .filter(|_| known)
+            .filter(|held| known && held.is_declared())
             .map(|held| (held.origin, shapes.bytes(held.shape).into()))
             .collect();
         Self { state, sources }

@@ -65,7 +65,7 @@ pub fn seal_all_on(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 warnings.push(format!("{}: left out: {error}", log.display()));
             }
-            // A running collector deletes what is older than its --retain.
+            // A running collector deletes logs older than --retain.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !log.exists() => {
                 warnings.push(format!("{}: left out: deleted meanwhile", log.display()));
             }

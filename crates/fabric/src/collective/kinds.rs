@@ -191,6 +191,14 @@ impl Collective {
             .map_or("collective", |c| c.0)
     }
 
+    /// Whether one rank gives or takes the data of the others.
+    pub fn has_root(self) -> bool {
+        matches!(
+            self,
+            Self::Broadcast | Self::Reduce | Self::Gather | Self::Scatter
+        )
+    }
+
     /// The name that a misspelt one may stand for.
     pub fn near(name: &str) -> Option<String> {
         let near = crate::similar(name, COLLECTIVES.map(|c| c.0));

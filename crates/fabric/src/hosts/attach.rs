@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Largest number of ends in a unit: routes between all pairs of places are stored.
-const MAX_ENDS: usize = 2048;
+pub(super) const MAX_ENDS: usize = 2048;
 /// Largest number of links in a unit.
 const MAX_INNER_LINKS: usize = 1 << 15;
 
@@ -23,7 +23,7 @@ const MAX_INNER_LINKS: usize = 1 << 15;
     clippy::needless_pass_by_value,
     reason = "numbers and literals are passed as they are"
 )]
-fn wrong(
+pub(super) fn wrong(
     what: impl Into<String>,
     found: impl ToString,
     expected: impl Into<String>,

@@ -1,7 +1,8 @@
 //! Well-known kinds of hosts, with the published capacities of their inner links.
 
+use super::attach::{MAX_ENDS, wrong};
 use super::{HostKind, HostsRecord, InnerLink, Local, OwnPlace, PortRule, UnitSpec};
-use crate::error::InputError;
+use crate::error::{FabricError, InputError};
 use crate::ids::NodeId;
 use std::collections::HashMap;
 
@@ -222,7 +223,17 @@ impl Published {
     ///
     /// With as many ports as GPUs a GPU and its adapter are one node: the adapter's rate is below that of the PCIe
     /// between them. Otherwise GPUs have nodes of their own and share adapters behind PCIe switches.
-    pub fn structure(&self, hosts: &[HostShape]) -> HostKind {
+    ///
+    /// # Errors
+    /// More GPUs and ports than a unit may have ends.
+    pub fn structure(&self, hosts: &[HostShape]) -> Result<HostKind, FabricError> {
+        let ends = |h: &HostShape| h.rails.len().max(usize::from(h.gpus));
+        let all: usize = hosts.iter().map(ends).sum();
+        if all > MAX_ENDS {
+            let what = format!("hosts of {} joined to one unit", self.name);
+            let found = format!("{} hosts with {all} GPUs or ports", hosts.len());
+            return Err(wrong(what, found, format!("at most {MAX_ENDS} in all")));
+        }
         let mut kind = HostKind {
             name: self.name.into(),
             hosts: hosts.len() as u16,
@@ -262,7 +273,7 @@ impl Published {
                 kind.join(place, cpu, "C2C", self.c2c);
             }
         }
-        kind
+        Ok(kind)
     }
 
     fn join_places(&self, kind: &mut HostKind) {
@@ -347,7 +358,8 @@ pub struct HostShape {
 impl HostShape {
     /// A host of a kind with its ports in the order of rails.
     pub fn whole(kind: &Published, ports: usize) -> Self {
-        let ports = ports as u16;
+        // More than a unit may have.
+        let ports = u16::try_from(ports).unwrap_or(u16::MAX);
         Self {
             gpus: if kind.gpus == 0 { ports } else { kind.gpus },
             rails: (0..ports).collect(),
@@ -392,12 +404,15 @@ pub type DomainOf<'a> = dyn Fn(&str, &[NodeId]) -> Option<u64> + 'a;
 
 /// Hosts of a kind: names with their endpoints of the network, in order. Hosts that follow each other form NVLink
 /// domains of at most `most` hosts; only those with the same key of `domain`.
+///
+/// # Errors
+/// A domain, or a host, with too many GPUs or ports.
 pub fn describe(
     spec: HostSpec,
     hosts: &[(String, Vec<NodeId>)],
     most: u16,
     domain: &DomainOf<'_>,
-) -> HostsRecord {
+) -> Result<HostsRecord, FabricError> {
     let whole = |h: &(String, Vec<NodeId>)| HostShape::whole(&spec.kind, h.1.len());
     let shapes: Vec<HostShape> = hosts.iter().map(whole).collect();
     describe_shaped(spec, hosts, &shapes, (most, domain))
@@ -409,7 +424,7 @@ pub fn describe_shaped(
     hosts: &[(String, Vec<NodeId>)],
     shapes: &[HostShape],
     (most, domain): (u16, &DomainOf<'_>),
-) -> HostsRecord {
+) -> Result<HostsRecord, FabricError> {
     let mut record = HostsRecord {
         rule: spec.rule,
         kinds: Vec::new(),
@@ -423,10 +438,14 @@ pub fn describe_shaped(
         for unit in run.chunks(usize::from(most.max(1))) {
             let (shape, others) = rest.split_at(unit.len());
             rest = others;
-            let kind = *known.entry(shape).or_insert_with(|| {
-                record.kinds.push(spec.kind.structure(shape));
-                record.kinds.len() as u32 - 1
-            });
+            let kind = match known.get(shape) {
+                Some(&kind) => kind,
+                None => {
+                    record.kinds.push(spec.kind.structure(shape)?);
+                    known.insert(shape, record.kinds.len() as u32 - 1);
+                    record.kinds.len() as u32 - 1
+                }
+            };
             record.units.push(UnitSpec {
                 kind,
                 hosts: unit.iter().map(|h| h.0.clone()).collect(),
@@ -434,5 +453,5 @@ pub fn describe_shaped(
             });
         }
     }
-    record
+    Ok(record)
 }

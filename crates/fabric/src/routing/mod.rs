@@ -53,6 +53,11 @@ pub enum Routing {
 }
 
 impl Routing {
+    /// Whether routes are those of forwarding tables.
+    pub fn is_tables(&self) -> bool {
+        matches!(self.network(), Self::Tables(_))
+    }
+
     /// The default routing of a fabric without tables: dimension order (around faults, if any) on a torus or mesh,
     /// minimal between groups on a dragonfly, otherwise all shortest paths.
     pub fn default_for(fabric: &Fabric) -> Self {

@@ -6,6 +6,7 @@ mod libraries;
 
 use crate::error::{Context, Result, refuse};
 use crate::record::launch::{self, Flavour, Launcher};
+use crate::record::output::{SAID, output, said_by};
 use basics::Basics;
 use connect::Attempt;
 use libraries::LIBRARIES;
@@ -256,7 +257,7 @@ fn version_of(launcher: &Path, kind: &Launcher) -> Result<u32> {
     Ok(match kind {
         Launcher::OpenMpi(version) => *version,
         Launcher::Hydra => {
-            let said = launch::said_by(Command::new(launcher).arg("--version"))?;
+            let said = said_by(Command::new(launcher).arg("--version"))?;
             let line = said.lines().find(|l| l.contains("Version"));
             line.and_then(version_in).unwrap_or(0)
         }
@@ -285,8 +286,11 @@ impl Drop for Folder {
 }
 
 /// The last line of a command's output that is the probe's; `None` without one.
-fn answer<T: for<'a> Deserialize<'a>>(command: Command, patience: Duration) -> Result<Option<T>> {
-    let text = launch::output_for(command, patience)?;
+fn answer<T: for<'a> Deserialize<'a>>(
+    mut command: Command,
+    patience: Duration,
+) -> Result<Option<T>> {
+    let text = output(&mut command, patience, SAID)?.text();
     let mut lines = text.lines().rev();
     Ok(lines.find_map(|l| serde_json::from_str(l.get(l.find("{\"schema\"")?..)?).ok()))
 }

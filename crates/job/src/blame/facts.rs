@@ -125,15 +125,12 @@ impl View<'_> {
         self.cause(fault, component, [shown, others])
     }
 
-    /// Bytes that the sender and the receiver of a link count.
-    fn ends(&self, link: LinkId) -> Option<(f64, f64)> {
-        let sent = self.state.sent_bytes.get(link)?;
-        Some((sent, self.state.received_bytes.get(link)?))
-    }
-
     /// Whether two links may have exchanged their far ends: the bytes sent on either arrive at the other's end.
     fn is_exchanged(&self, link: LinkId, other: LinkId) -> bool {
-        let Some(((sent, received), (sent_there, arrived))) = self.ends(link).zip(self.ends(other))
+        let Some(((sent, received), (sent_there, arrived))) = self
+            .state
+            .at_both_ends(link)
+            .zip(self.state.at_both_ends(other))
         else {
             return false;
         };
@@ -154,7 +151,7 @@ impl View<'_> {
     /// not as the fabric has them. Links that fit each other's ends are one cause.
     pub(super) fn miscabled(&self) -> Vec<(BTreeSet<LinkId>, Cause)> {
         let hops = self.fabric.link_ids().filter(|&l| self.fabric.is_hop(l));
-        let ends = hops.filter_map(|l| Some((l, self.ends(l)?)));
+        let ends = hops.filter_map(|l| Some((l, self.state.at_both_ends(l)?)));
         let mut odd: Vec<(f64, LinkId, f64)> = ends
             .filter(|&(_, (sent, received))| far(sent, received) > DIFFERENT)
             .map(|(l, (sent, received))| (received, l, sent))
@@ -186,7 +183,7 @@ impl View<'_> {
         }
         let of = |links: BTreeSet<LinkId>| {
             let first = *links.first()?;
-            let (sent, received) = self.ends(first)?;
+            let (sent, received) = self.state.at_both_ends(first)?;
             let names: Vec<String> = links
                 .iter()
                 .skip(1)

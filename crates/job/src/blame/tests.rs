@@ -308,6 +308,29 @@ fn packets_that_a_full_queue_drops_are_no_transmission_errors() {
     assert_eq!(found, [(Kind::Errors, "r3-1 Y+".to_owned())]);
 }
 
+#[test]
+fn waiting_that_fills_its_counter_is_not_judged() {
+    let (fabric, mut state) = quiet("torus:4x4");
+    let full = [link(&fabric, "r0-0 X+"), link(&fabric, "r1-0 X+")];
+    let (shares, ticks) = (&mut state.credit_stall_ratio, &mut state.credit_stall_count);
+    shares.put(full[0], Err(Missing::Stuck));
+    shares.put(full[1], Err(Missing::Uncounted));
+    ticks.put(full[1], Err(Missing::Stuck));
+    let answer =
+        |state: &LinkState| blame(&fabric, &Routing::default_for(&fabric), state, None).unwrap();
+    let found = answer(&state);
+    assert_eq!((found.causes.len(), found.links_full), (0, 2));
+    let told = "waiting at 2 links, their counters are full".to_owned();
+    assert!(found.not_judged.contains(&told), "{:?}", found.not_judged);
+    // If all are full, it is not that nothing counts waiting.
+    for l in fabric.link_ids() {
+        state.credit_stall_ratio.put(l, Err(Missing::Stuck));
+    }
+    let all = answer(&state).not_judged;
+    assert!(all.iter().any(|s| s.starts_with("waiting at ")), "{all:?}");
+    assert!(!all.iter().any(|s| s.contains("credits")), "{all:?}");
+}
+
 /// The machine as a whole runs at a tenth of what its description says, as in a lab.
 #[test]
 fn a_lower_rate_than_the_others_and_a_lost_carrier_are_told() {

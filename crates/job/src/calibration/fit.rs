@@ -3,6 +3,7 @@
 use super::lines::{Measurements, Pair, Seconds, is_apart};
 use crate::error::Result;
 use crate::statistics::median;
+use hopbyte_fabric::units::BytesPerSecond;
 use hopbyte_fabric::{Fabric, Family, InputError, LinkId, NodeId, Routing};
 use hopbyte_model::parameters::Parameters;
 use std::collections::HashMap;
@@ -225,8 +226,10 @@ impl Fit<'_> {
             1 => String::new(),
             n => format!(" by {n} pairs"),
         };
-        self.said
-            .push(format!("on a node {:.3} GB/s{many}", 1e-9 * rate));
+        self.said.push(format!(
+            "on a node {} GB/s{many}",
+            BytesPerSecond(*rate).gb_text(3)
+        ));
     }
 
     /// The largest message that does not wait for its receiver.

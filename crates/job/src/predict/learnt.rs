@@ -3,12 +3,12 @@
 use super::placed::by_rank;
 use crate::error::{Context, Result, refuse};
 use crate::record::merge::{Ranks, files};
+use hopbyte_apply::write_atomic;
 use hopbyte_fabric::{Allocation, Fabric, NodeId};
 use hopbyte_model::program::Forecast;
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::{read_placement, unix};
 use serde::Serialize;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -67,8 +67,8 @@ pub struct RecordedRun {
 /// The folder has no record of all ranks with times and nodes of this machine.
 pub fn run_of(record: &Path, fabric: &Fabric) -> Result<RecordedRun> {
     let ranks = Ranks::read(record)?;
-    if let Some(absent) = ranks.absent() {
-        refuse!("{}: {absent}", record.display());
+    if let Some(reason) = ranks.unusable() {
+        refuse!("{}: {reason}", record.display());
     }
     let Some(times) = ranks.times() else {
         refuse!(
@@ -76,6 +76,13 @@ pub fn run_of(record: &Path, fabric: &Fabric) -> Result<RecordedRun> {
             record.display()
         );
     };
+    if !is_duration(times.seconds) {
+        refuse!(
+            "{}: found a run of {} s, expected a duration above zero",
+            record.display(),
+            times.seconds
+        );
+    }
     let placed = read_placement(&record.join("placement.csv"), fabric, None::<&Allocation>)?;
     Ok(RecordedRun {
         record: record.to_owned(),
@@ -122,19 +129,18 @@ pub fn keep(trace: &str, runs: &[RecordedRun], fabric: &Fabric, ranks: usize) ->
     if lines.is_empty() {
         return Ok(());
     }
-    let is_new = !path.exists();
-    let file = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&path);
-    let mut file = file.with_context(|| format!("writing {}", path.display()))?;
-    let head = if is_new {
-        format!("{HEAD}\n")
-    } else {
-        String::new()
+    let before = match path.exists() {
+        true => std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?,
+        false => format!("{HEAD}\n").into_bytes(),
     };
-    file.write_all(format!("{head}{lines}").as_bytes())
-        .with_context(|| format!("writing {}", path.display()))
+    write_atomic(&path, &[before, lines.into_bytes()].concat())?;
+    Ok(())
+}
+
+/// Whether a prediction can be compared with a run of this duration.
+fn is_duration(seconds: f64) -> bool {
+    // Below half a microsecond it is written as zero.
+    seconds.is_finite() && seconds >= 5e-7
 }
 
 /// The latest kept runs on this machine: time of measurement, duration, nodes by rank; and the number of those on others.
@@ -155,11 +161,7 @@ pub(super) fn kept(trace: &str, fabric: &Fabric, ranks: usize) -> Result<(Vec<Ke
         let [when, seconds, nodes] = cells[..] else {
             return Err(text.error_in(line, line.bytes, HEAD).into());
         };
-        let Some(seconds) = seconds
-            .parse::<f64>()
-            .ok()
-            .filter(|s| *s > 0.0 && s.is_finite())
-        else {
+        let Some(seconds) = seconds.parse::<f64>().ok().filter(|s| is_duration(*s)) else {
             return Err(text
                 .error_in(line, line.bytes, "a duration above zero")
                 .into());

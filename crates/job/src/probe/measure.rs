@@ -114,8 +114,11 @@ impl Probe {
     /// # Errors
     /// A job that fails or exceeds its time limit.
     pub(crate) fn run(&self, name: &str, command: &mut Command, output: &Path) -> Result<Vec<u8>> {
-        let unfinished = output.with_extension("tmp");
-        let file = std::fs::File::create(&unfinished)
+        let unfinished = hopbyte_apply::beside(output)
+            .with_context(|| format!("writing {}", output.display()))?;
+        // The name is this process's own; an earlier run of it may have failed.
+        let _ = std::fs::remove_file(&unfinished);
+        let file = std::fs::File::create_new(&unfinished)
             .with_context(|| format!("writing {}", unfinished.display()))?;
         command.stdin(Stdio::null()).stdout(file);
         let deadline = Duration::from_secs_f64(self.deadline);
@@ -131,5 +134,39 @@ impl Probe {
             .with_context(|| format!("reading {}", unfinished.display()))?;
         std::fs::remove_file(&unfinished)?;
         Ok(results)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unfinished_output_replaces_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (output, own) = (folder.path().join("r.json"), folder.path().join("r.tmp"));
+        std::fs::write(&own, "mine").unwrap();
+        let probe = Probe {
+            launcher: Vec::new(),
+            flavour: None,
+            programs: None,
+            deadline: 20.0,
+        };
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            probe.run("sh", &mut command, &output)
+        };
+        assert_eq!(shell("echo results").unwrap(), b"results\n");
+        let files = || std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(files(), 1);
+        assert!(shell("echo some; exit 1").is_err());
+        // What a failed run printed stays, until the next one.
+        assert_eq!(files(), 2);
+        assert!(shell("echo results").is_ok());
+        assert_eq!(
+            (files(), std::fs::read_to_string(&own).unwrap()),
+            (1, "mine".into())
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Selects the preload library for a command, and the way its launcher passes it to the ranks.
 
+use super::output::said_by;
+use super::preload::{PRELOAD, open_mpi_files, with_preload};
 use crate::Lacking;
 use crate::error::{Context, Result, refuse};
 use crate::program;
@@ -7,20 +9,19 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Timeout of a version query.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Grace period between the signal to end a job and its kill.
 const GRACE: Duration = Duration::from_secs(10);
 /// Time in which a job may end by the signal that hopbyte got: a batch system signals the launcher too, and to Open MPI's
 /// a second signal means to leave its ranks behind.
 const SHARED: Duration = Duration::from_secs(3);
-/// Interval between looks at a running process.
+/// Interval between looks at a running process, and the first one: most answers take milliseconds.
 const TICK: Duration = Duration::from_millis(20);
+const FIRST_TICK: Duration = Duration::from_millis(1);
 /// The variable that turns the trace on.
 pub const TRACE: &str = "HOPBYTE_RECORD_TRACE";
 /// The recorder's environment variables, passed to the ranks if set.
@@ -247,6 +248,9 @@ impl Job {
                 launcher.words()
             );
         }
+        if let Launcher::OpenMpi(version) = launcher {
+            open_mpi_files(words, version)?;
+        }
         Ok(Self {
             words: words.to_vec(),
             launcher,
@@ -271,20 +275,18 @@ impl Job {
 
     /// The command with libraries preloaded, the first nearest to the program, and settings for its ranks.
     pub fn preloading(&self, libraries: &[&Path], settings: &[(&str, OsString)]) -> Command {
-        let mut preload = OsString::new();
-        let others = std::env::var_os("LD_PRELOAD").filter(|o| !o.is_empty());
-        for library in libraries
+        let ours = libraries
             .iter()
-            .map(|l| l.as_os_str().to_owned())
-            .chain(others)
-        {
-            if !preload.is_empty() {
-                preload.push(":");
-            }
-            preload.push(library);
+            .map(|l| l.as_os_str())
+            .collect::<Vec<_>>()
+            .join(OsStr::new(":"));
+        let mut preload = ours.clone();
+        if let Some(others) = std::env::var_os(PRELOAD).filter(|o| !o.is_empty()) {
+            preload.push(":");
+            preload.push(others);
         }
         let mut settings = settings.to_vec();
-        settings.insert(0, ("LD_PRELOAD", preload));
+        settings.insert(0, (PRELOAD, preload.clone()));
         settings.extend(
             SETTINGS
                 .iter()
@@ -295,22 +297,32 @@ impl Job {
             settings.push((TRACE, "1".into()));
         }
         let mut command = Command::new(&self.words[0]);
-        self.pass(&mut command, &settings);
+        self.pass(&mut command, &settings, &self.words[1..]);
         // Open MPI before 5 passes to the programs of one job (a : b) what stands before each.
         let by_program = matches!(self.launcher, Launcher::OpenMpi(version) if version < 5);
-        for word in &self.words[1..] {
-            command.arg(word);
+        for (at, word) in self.words.iter().enumerate().skip(1) {
+            match with_preload(&self.words[..at], word, &ours, &preload) {
+                Some(merged) => command.arg(merged),
+                None => command.arg(word),
+            };
             if by_program && word == ":" {
-                self.pass(&mut command, &settings);
+                self.pass(&mut command, &settings, &self.words[at + 1..]);
             }
         }
         command
     }
 
-    /// Adds settings for the ranks, as the launcher takes them.
-    fn pass(&self, command: &mut Command, settings: &[(&str, OsString)]) {
+    /// Adds settings for the ranks, as the launcher takes them, before the words of a program. Of two values of one
+    /// name, Open MPI 4 takes the last and Open MPI 5 the first, so a preload of the user's stands for both.
+    fn pass(&self, command: &mut Command, settings: &[(&str, OsString)], words: &[OsString]) {
+        let mut program = words.split(|w| w == ":").next().unwrap_or(&[]).windows(2);
+        let theirs = program.any(|pair| {
+            let value = pair[1].to_string_lossy();
+            pair[0] == "-x" && (value == PRELOAD || value.starts_with("LD_PRELOAD="))
+        });
         for (name, value) in settings {
             match self.launcher {
+                Launcher::OpenMpi(_) if theirs && *name == PRELOAD => {}
                 Launcher::OpenMpi(_) => {
                     let mut word = OsString::from(name);
                     word.push("=");
@@ -389,6 +401,7 @@ pub fn run_until(
         .spawn()
         .with_context(|| format!("starting {}", command.get_program().display()))?;
     let start = Instant::now();
+    let mut tick = FIRST_TICK;
     let why = loop {
         if let Some(status) = child.try_wait().context("waiting for the job")? {
             return Ok(Ended::Exited(status));
@@ -399,7 +412,8 @@ pub fn run_until(
         if stop.load(Ordering::Relaxed) {
             break Ended::Stopped;
         }
-        std::thread::sleep(TICK);
+        std::thread::sleep(tick);
+        tick = (2 * tick).min(TICK);
     };
     if matches!(why, Ended::Stopped) && wait(&mut child, SHARED)?.is_some() {
         return Ok(why);
@@ -416,7 +430,7 @@ pub fn run_until(
 /// Waits for a process, with a timeout.
 fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
-    let mut tick = Duration::from_millis(1);
+    let mut tick = FIRST_TICK;
     loop {
         if let Some(status) = child.try_wait().context("waiting for the job")? {
             return Ok(Some(status));
@@ -425,63 +439,8 @@ fn wait(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
             return Ok(None);
         }
         std::thread::sleep(tick);
-        // Most answers take milliseconds.
         tick = (2 * tick).min(TICK);
     }
-}
-
-/// Output of a program, both streams.
-pub(crate) fn said_by(command: &mut Command) -> Result<String> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    if wait(&mut child, PATIENCE)?.is_none() {
-        let _ = child.kill();
-        let _ = child.wait();
-        refuse!("no answer within {} s", PATIENCE.as_secs());
-    }
-    let mut text = Vec::new();
-    if let Some(out) = child.stdout.as_mut() {
-        out.take(1 << 16).read_to_end(&mut text)?;
-    }
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// Standard output of a command, up to its end or the deadline; at that it is ended.
-pub(crate) fn output_for(mut command: Command, deadline: Duration) -> Result<String> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("starting {}", command.get_program().display()))?;
-    let out = child.stdout.take();
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        if let Some(out) = out {
-            let _ = out.take(1 << 20).read_to_end(&mut text);
-        }
-        text
-    });
-    if wait(&mut child, deadline)?.is_none() {
-        let _ = Command::new("kill")
-            .args(["-TERM", &child.id().to_string()])
-            .status();
-        if wait(&mut child, GRACE)?.is_none() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-    // A process that outlives its launcher may hold the pipe.
-    let start = Instant::now();
-    while !reader.is_finished() && start.elapsed() < GRACE {
-        std::thread::sleep(TICK);
-    }
-    let text = match reader.is_finished() {
-        true => reader.join().unwrap_or_default(),
-        false => Vec::new(),
-    };
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The file that a word of a command line would execute.
@@ -634,21 +593,67 @@ mod tests {
         assert!(Launcher::Scheduler.starts(Flavour::Ompi));
     }
 
+    /// The launcher's arguments for a command.
+    fn launched(launcher: Launcher, command: &str) -> String {
+        let job = Job {
+            words: command.split(' ').map(OsString::from).collect(),
+            launcher,
+            flavour: Flavour::Ompi,
+            library: "r.so".into(),
+            trace: true,
+        };
+        let command = job.preloading(&[Path::new("r.so")], &[]);
+        let list = command.get_args().map(|a| a.to_string_lossy().into_owned());
+        list.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_preload_of_the_user_comes_after_hopbytes() {
+        let trace = "-x HOPBYTE_RECORD_TRACE=1";
+        for (version, given, expected) in [
+            (
+                4,
+                "-x LD_PRELOAD=u.so a : b",
+                format!("{trace} -x LD_PRELOAD=r.so:u.so a : -x LD_PRELOAD=r.so {trace} b"),
+            ),
+            (
+                5,
+                "-x LD_PRELOAD a",
+                format!("{trace} -x LD_PRELOAD=r.so a"),
+            ),
+            (
+                5,
+                "env LD_PRELOAD= a",
+                format!("-x LD_PRELOAD=r.so {trace} env LD_PRELOAD=r.so a"),
+            ),
+        ] {
+            let launcher = Launcher::OpenMpi(version);
+            assert_eq!(launched(launcher, &format!("mpirun {given}")), expected);
+        }
+        let trace = "-genv HOPBYTE_RECORD_TRACE 1";
+        for (given, expected) in [
+            ("-genv LD_PRELOAD u.so a", "-genv LD_PRELOAD r.so:u.so a"),
+            ("-env LD_PRELOAD u.so a", "-env LD_PRELOAD r.so:u.so a"),
+            ("-genv LD_PRELOAD=u.so a", "-genv LD_PRELOAD=r.so:u.so a"),
+            ("-genv PRELOAD u.so a", "-genv PRELOAD u.so a"),
+        ] {
+            assert_eq!(
+                launched(Launcher::Hydra, &format!("mpiexec {given}")),
+                format!("-genv LD_PRELOAD r.so {trace} {expected}")
+            );
+        }
+        assert_eq!(
+            launched(
+                Launcher::Scheduler,
+                "srun --export=ALL,LD_PRELOAD=u.so,A=1 a"
+            ),
+            "--export=ALL,LD_PRELOAD=r.so:u.so,A=1 a"
+        );
+    }
+
     #[test]
     fn every_program_of_a_job_gets_the_settings() {
-        let arguments = |launcher| {
-            let words = ["mpirun", "-np", "2", "a", ":", "-np", "1", "b"];
-            let job = Job {
-                words: words.map(OsString::from).to_vec(),
-                launcher,
-                flavour: Flavour::Ompi,
-                library: "r.so".into(),
-                trace: true,
-            };
-            let command = job.preloading(&[Path::new("r.so")], &[]);
-            let list = command.get_args().map(|a| a.to_string_lossy().into_owned());
-            list.collect::<Vec<_>>().join(" ")
-        };
+        let arguments = |launcher| launched(launcher, "mpirun -np 2 a : -np 1 b");
         let settings = "-x LD_PRELOAD=r.so -x HOPBYTE_RECORD_TRACE=1";
         assert_eq!(
             arguments(Launcher::OpenMpi(4)),

@@ -1,16 +1,17 @@
 //! Merges the record files of ranks into one per job.
 
 use super::launch::Job;
+use super::times::{Sums, Times};
 use super::variables::{Variable, Variables};
 use crate::error::{Context, Result, refuse};
 use hopbyte_apply::write_atomic;
-use hopbyte_fabric::{InputError, Traffic};
+use hopbyte_fabric::Traffic;
 use hopbyte_observe::read_traffic;
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::trace::recorded;
-use hopbyte_observe::traffic::{incomplete, live, unknown};
+use hopbyte_observe::traffic::{INCOMPLETE, RankHead, incomplete, live, others, unknown};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -30,7 +31,8 @@ pub fn new_folder(path: &Path) -> Result<PathBuf> {
     let folder = path
         .canonicalize()
         .with_context(|| format!("finding {}", path.display()))?;
-    if !files(&folder)?.is_empty() || !live::left_behind(&folder)?.is_empty() {
+    let used = !files(&folder)?.is_empty() || !live::left_behind(&folder)?.is_empty();
+    if used || !unwritten(&folder)?.is_empty() {
         refuse!(
             "{} has the record of another job\nhint: remove it, or choose another folder with --out",
             path.display()
@@ -54,7 +56,7 @@ pub fn settle(folder: &Path) -> Result<Vec<String>> {
         while live::is_running(&counts).unwrap_or(false) && start.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(50));
         }
-        let Some(record) = live::record_of(&counts).filter(|record| !record.exists()) else {
+        let Some(record) = live::record_for(&counts) else {
             continue; // completed by the rank itself meanwhile
         };
         match live::recover(&counts) {
@@ -82,10 +84,32 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// Ranks that could not write their record: each printed the reason and left an empty temporary file.
+fn unwritten(folder: &Path) -> Result<BTreeSet<usize>> {
+    let entries =
+        std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let rank = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let rest = name.strip_prefix("rank.")?.strip_suffix(".tmp")?;
+        let rank = rest.split_once(".hbr.")?.0.parse().ok()?;
+        (entry.metadata().ok()?.len() == 0).then_some(rank)
+    };
+    Ok(entries.flatten().filter_map(rank).collect())
+}
+
 /// Metadata of the ranks' files.
 #[derive(Debug, Default)]
 pub struct Ranks {
     size: usize,
+    /// Sizes of all worlds but those of spawned processes, the launcher's names of the jobs, and files by rank: one of each
+    /// unless several jobs wrote into the folder.
+    sizes: BTreeSet<usize>,
+    jobs: BTreeSet<String>,
+    files: BTreeMap<usize, usize>,
+    /// Processes that the job started.
+    spawned: usize,
+    /// Ranks that printed why they have no record.
+    unwritten: BTreeSet<usize>,
     /// Host and how it ended, by rank in the first world.
     ranks: BTreeMap<usize, (String, String)>,
     /// Functions with messages that are not in the record, and the reasons, of all ranks.
@@ -94,156 +118,40 @@ pub struct Ranks {
     variables: Variables,
 }
 
-/// Times of all ranks, added up.
-#[derive(Debug, Default)]
-struct Sums {
-    ranks: u64,
-    /// From the first to the last moment of each rank, and its time in MPI.
-    seconds: f64,
-    mpi: Vec<f64>,
-    /// Calls and seconds by function.
-    calls: BTreeMap<String, (u64, f64)>,
-    /// Names and order of phases, of the first rank.
-    phases: Vec<String>,
-    order: Option<String>,
-}
-
-impl Sums {
-    /// Adds a rank's `mpi`, `time` and `order` lines; records of older recorders have none.
-    fn add(&mut self, rank: usize, text: &str) {
-        let (mut inside, mut known, mut seconds) = (0.0, false, 0.0);
-        for line in text.lines() {
-            let cells: Vec<&str> = line.split('\t').collect();
-            match cells[..] {
-                ["mpi", name, calls, time, ..] => {
-                    let sum = self.calls.entry(name.to_owned()).or_default();
-                    sum.0 += calls.parse::<u64>().unwrap_or(0);
-                    let time = time.parse::<f64>().unwrap_or(0.0);
-                    sum.1 += time;
-                    inside += time;
-                    known = true;
-                }
-                ["time", _, time, ..] => seconds += time.parse::<f64>().unwrap_or(0.0),
-                ["phase", _, name, ..] if rank == 0 => self.phases.push(name.to_owned()),
-                ["order", order, ..] if rank == 0 => self.order = Some(order.to_owned()),
-                _ => {}
-            }
-        }
-        if known {
-            self.ranks += 1;
-            self.seconds += seconds;
-            self.mpi.push(inside);
-        }
-    }
-
-    fn times(&self) -> Option<Times> {
-        let ranks = self.ranks as f64;
-        if self.ranks == 0 {
-            return None;
-        }
-        let calls = self.calls.iter().map(|(name, &(calls, seconds))| CallTime {
-            name: name.clone(),
-            calls,
-            seconds: seconds / ranks,
-        });
-        let mut calls: Vec<CallTime> = calls.collect();
-        calls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-        let (seconds, mpi_seconds) = (self.seconds / ranks, self.mpi.iter().sum::<f64>() / ranks);
-        Some(Times {
-            seconds,
-            // Calls of several threads may overlap.
-            compute_seconds: (seconds - mpi_seconds).max(0.0),
-            mpi_seconds,
-            least_mpi_seconds: self.mpi.iter().copied().fold(f64::INFINITY, f64::min),
-            most_mpi_seconds: self.mpi.iter().copied().fold(0.0, f64::max),
-            calls,
-            phase_names: self.phases.clone(),
-            phase_order: self.order.clone(),
-        })
-    }
-}
-
-/// Where the ranks' time went.
-#[derive(Debug, Serialize)]
-pub struct Times {
-    /// From MPI's initialisation to its end, mean over ranks.
-    pub seconds: f64,
-    /// Time outside MPI, mean over ranks.
-    pub compute_seconds: f64,
-    /// Time in MPI, mean over ranks; of all threads.
-    pub mpi_seconds: f64,
-    /// The least of a rank.
-    pub least_mpi_seconds: f64,
-    /// The most of a rank.
-    pub most_mpi_seconds: f64,
-    /// By function, largest first.
-    pub calls: Vec<CallTime>,
-    /// Names of phases, by number.
-    pub phase_names: Vec<String>,
-    /// Numbers of phases as the first rank entered them, loops folded: `0 (90: 1 2 )`. Absent if it was killed.
-    pub phase_order: Option<String>,
-}
-
-/// Time in one function.
-#[derive(Debug, Serialize)]
-pub struct CallTime {
-    /// Name.
-    pub name: String,
-    /// Calls of all ranks.
-    pub calls: u64,
-    /// Mean over ranks.
-    pub seconds: f64,
-}
-
 impl Ranks {
     /// Reads the files' headers and ends.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not whole, or files of several jobs.
     pub fn read(folder: &Path) -> Result<Self> {
-        let mut all = Self::default();
+        let mut all = Self {
+            unwritten: unwritten(folder)?,
+            ..Self::default()
+        };
         for path in files(folder)? {
-            let text = Text::read(&path, RECORD)?;
-            all.add(&path, &lossy(text.bytes()))?;
+            all.add(&Text::read(&path, RECORD)?)?;
         }
         Ok(all)
     }
 
-    fn add(&mut self, path: &Path, text: &str) -> Result<()> {
-        let value = |key: &str| {
-            let mut lines = text.lines();
-            lines.find_map(|l| {
-                l.split_once('\t')
-                    .filter(|(k, _)| *k == key)
-                    .map(|(_, v)| v)
-            })
-        };
-        if value("spawned") == Some("1") {
+    fn add(&mut self, text: &Text) -> Result<()> {
+        let head = RankHead::parse(text)?;
+        if head.spawned {
+            self.spawned += 1;
             return Ok(());
         }
-        let number = |key: &str| value(key).and_then(|v| v.parse::<usize>().ok());
-        let (Some(rank), Some(size), Some(host)) = (number("rank"), number("size"), value("host"))
-        else {
-            return Err(InputError::new(
-                path.display().to_string(),
-                text.lines().next().unwrap_or(""),
-                "lines 'rank', 'size' and 'host'",
-            )
-            .into());
-        };
-        if self.size != 0 && self.size != size {
-            refuse!(
-                "{}: found a world of {size} ranks, expected {}, as in the files before",
-                path.display(),
-                self.size
-            );
+        if head.host.is_empty() {
+            return Err(text.error("no line 'host'", "the rank's host").into());
         }
-        self.size = size;
-        self.times.add(rank, text);
-        self.variables.add(rank, text);
-        let ended = value("ended").unwrap_or("without a last line").to_owned();
-        self.ranks.insert(rank, (host.to_owned(), ended));
-        let calls = text.lines().filter_map(|l| l.strip_prefix("unknown\t"));
-        let calls = calls.filter_map(|l| l.split_once('\t'));
-        self.unknown
-            .extend(calls.map(|(name, reason)| (name.to_owned(), reason.to_owned())));
+        let rank = head.rank as usize;
+        self.size = head.size;
+        self.sizes.insert(head.size);
+        self.jobs.extend(head.job.clone());
+        *self.files.entry(rank).or_default() += 1;
+        self.times.add(&head);
+        self.variables.add(rank, &lossy(text.bytes()));
+        self.ranks.insert(rank, (head.host, head.ended));
+        self.unknown.extend(head.unknown);
         Ok(())
     }
 
@@ -252,10 +160,46 @@ impl Ranks {
         self.times.times()
     }
 
-    /// Ranks whose counts are not there, if any.
-    pub fn absent(&self) -> Option<String> {
+    /// Several jobs, if there were.
+    fn several(&self) -> Option<String> {
+        let files = self.files.values().copied().max().unwrap_or(0);
+        let jobs = files.max(self.sizes.len()).max(self.jobs.len());
+        let sizes: Vec<String> = self.sizes.iter().map(ToString::to_string).collect();
+        (jobs > 1).then(|| {
+            format!(
+                "{jobs} MPI jobs ran (of {} ranks), and a record is of one: record each into a folder of its own",
+                sizes.join(" and ")
+            )
+        })
+    }
+
+    /// Why a rank may have no record.
+    fn reason(&self, absent: &[usize]) -> &'static str {
+        let told = absent.iter().filter(|r| self.unwritten.contains(r)).count();
+        match absent.len() - told {
+            0 => "they could not write it, as they said",
+            _ if told > 0 => {
+                "some could not write it, as they said; others ended before MPI_Init, or their hosts do not share the folder"
+            }
+            _ => {
+                "they ended before MPI_Init, or their hosts do not share the folder or may not write there"
+            }
+        }
+    }
+
+    /// Why there are not the counts of all ranks of one job, if so.
+    pub fn unusable(&self) -> Option<String> {
         if self.ranks.is_empty() {
-            return Some("no rank left a record".to_owned());
+            let told = !self.unwritten.is_empty();
+            let reason = if told {
+                ": they could not write it, as they said"
+            } else {
+                ""
+            };
+            return Some(format!("no rank left a record{reason}"));
+        }
+        if let Some(several) = self.several() {
+            return Some(several);
         }
         let absent: Vec<usize> = (0..self.size)
             .filter(|r| !self.ranks.contains_key(r))
@@ -264,10 +208,11 @@ impl Ranks {
             let named: Vec<String> = absent.iter().take(8).map(ToString::to_string).collect();
             let more = if absent.len() > 8 { ", …" } else { "" };
             return Some(format!(
-                "{} of {} ranks left no record ({}{more}): they ended before MPI_Init, or their hosts do not share the folder",
+                "{} of {} ranks left no record ({}{more}): {}",
                 absent.len(),
                 self.size,
-                named.join(", ")
+                named.join(", "),
+                self.reason(&absent)
             ));
         }
         None
@@ -284,11 +229,13 @@ impl Ranks {
             .collect()
     }
 
-    /// The note about ranks that did not end by `MPI_Finalize` or made calls that the recorder does not know, if any.
+    /// The note about ranks that did not end by `MPI_Finalize` or made calls that the recorder does not know, or about
+    /// processes that they started, if any.
     pub fn incomplete(&self) -> Option<String> {
         let ends = self.ranks.iter();
         incomplete(ends.map(|(&rank, (_, ended))| (rank as u32, ended.as_str())))
             .or_else(|| unknown(self.unknown.iter()))
+            .or_else(|| others(self.spawned))
     }
 
     /// Number of hosts.
@@ -301,7 +248,7 @@ impl Ranks {
 
     /// Host of every rank; empty if a rank is absent.
     pub fn hosts_by_rank(&self) -> Vec<String> {
-        match self.absent() {
+        match self.unusable() {
             Some(_) => Vec::new(),
             None => self.ranks.values().map(|(host, _)| host.clone()).collect(),
         }
@@ -361,7 +308,8 @@ pub struct Merged {
     pub messages: u64,
     /// By phase.
     pub phases: Vec<PhaseRow>,
-    /// Whether every rank ended by `MPI_Finalize` and made no call that the recorder does not know.
+    /// Whether every rank ended by `MPI_Finalize`, made no call that the recorder does not know, started no process and sent
+    /// nothing to another world.
     pub complete: bool,
     /// Ranks that did not, whose counts are those up to their end.
     pub cut: Vec<Cut>,
@@ -418,7 +366,10 @@ impl Merged {
         }
         let traffic = read_traffic(&source)?;
         let paths = (folder.join("traffic.csv"), folder.join("placement.csv"));
-        write_atomic(&paths.0, &csv(&traffic, ranks.incomplete().as_deref()))?;
+        // The first says most.
+        let incomplete = traffic.notes.iter().find(|n| n.starts_with(INCOMPLETE));
+        let incomplete = incomplete.cloned();
+        write_atomic(&paths.0, &csv(&traffic, incomplete.as_deref()))?;
         write_atomic(&paths.1, &ranks.placement_csv())?;
         let total = traffic.total();
         let messages =
@@ -456,7 +407,7 @@ impl Merged {
                     messages: messages(&p.exchange),
                 })
                 .collect(),
-            complete: ranks.incomplete().is_none(),
+            complete: incomplete.is_none(),
             cut: ranks.cut(),
             notes,
             traffic: paths.0,
@@ -472,6 +423,13 @@ impl Merged {
 mod tests {
     use super::*;
     use hopbyte_fabric::{Exchange, Phase};
+
+    /// A rank's file with these lines, its first and its last one.
+    fn rank_file(lines: &str) -> Text {
+        let lines = format!("# hopbyte-record 2\n{lines}");
+        let whole = format!("{lines}end\t{}\n", lines.lines().count());
+        Text::from_bytes("rank.hbr", whole.as_bytes(), RECORD).unwrap()
+    }
 
     #[test]
     fn what_is_written_is_read_again() {
@@ -500,41 +458,100 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_not_whole_is_told() {
-        let mut ranks = Ranks::default();
-        let file = |rank: usize, ended: &str| {
-            format!(
-                "# hopbyte-record 2\nrank\t{rank}\nsize\t3\nhost\tn{}\nspawned\t0\nended\t{ended}\nend\t5\n",
-                rank / 2
-            )
+    fn several_jobs_are_told_apart() {
+        let file = |rank: usize, size: usize, job: &str| {
+            rank_file(&format!(
+                "rank\t{rank}\nsize\t{size}\nhost\tn\nspawned\t0\n{job}ended\tfinalize\n"
+            ))
         };
-        let path = Path::new("rank.hbr");
-        ranks.add(path, &file(0, "finalize")).unwrap();
-        ranks.add(path, &file(1, "abort")).unwrap();
+        let told = |files: &[Text]| {
+            let mut ranks = Ranks::default();
+            for text in files {
+                ranks.add(text).unwrap();
+            }
+            ranks.unusable()
+        };
+        let (a, b) = ("job\t1\n", "job\t2\n");
+        assert!(told(&[file(0, 2, a), file(1, 2, a)]).is_none());
+        assert!(told(&[file(0, 2, ""), file(1, 2, a)]).is_none());
+        for files in [
+            [file(0, 1, ""), file(0, 1, "")],
+            [file(0, 2, ""), file(1, 4, "")],
+            [file(0, 2, a), file(1, 2, b)],
+        ] {
+            assert!(told(&files).unwrap().starts_with("2 MPI jobs ran"));
+        }
+    }
+
+    #[test]
+    fn ranks_that_could_not_write_said_so() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("rank.1.hbr.77.tmp"), "").unwrap();
+        assert!(new_folder(folder.path()).is_err());
+        let mut ranks = Ranks::read(folder.path()).unwrap();
         assert!(
             ranks
-                .absent()
+                .unusable()
+                .unwrap()
+                .ends_with("could not write it, as they said")
+        );
+        let one = rank_file("rank\t0\nsize\t2\nhost\tn\nspawned\t0\nended\tfinalize\n");
+        ranks.add(&one).unwrap();
+        assert_eq!(
+            ranks.unusable().unwrap(),
+            "1 of 2 ranks left no record (1): they could not write it, as they said"
+        );
+    }
+
+    #[test]
+    fn a_job_that_is_not_whole_is_told() {
+        let mut ranks = Ranks::default();
+        let with = |rank: usize, ended: &str, more: &str| {
+            rank_file(&format!(
+                "rank\t{rank}\nsize\t3\nhost\tn{}\nspawned\t0\n{more}ended\t{ended}\n",
+                rank / 2
+            ))
+        };
+        let file = |rank: usize, ended: &str| with(rank, ended, "");
+        ranks.add(&file(0, "finalize")).unwrap();
+        ranks.add(&file(1, "abort")).unwrap();
+        assert!(
+            ranks
+                .unusable()
                 .unwrap()
                 .contains("1 of 3 ranks left no record (2)")
         );
-        ranks.add(path, &file(2, "finalize")).unwrap();
-        assert!(ranks.absent().is_none());
+        ranks.add(&file(2, "finalize")).unwrap();
+        assert!(ranks.unusable().is_none());
         assert_eq!(
             ranks.incomplete().unwrap(),
             "incomplete: 1 of 3 ranks ended before MPI_Finalize (abort: 1); their counts are those up to then"
         );
-        let strange = file(0, "finalize").replace("host", "unknown\tMPIX_A\tnew\nhost");
+        let strange = with(0, "finalize", "unknown\tMPIX_A\tnew\n");
         let mut whole = Ranks::default();
-        whole.add(path, &strange).unwrap();
+        whole.add(&strange).unwrap();
         assert_eq!(
             whole.incomplete().unwrap(),
             "incomplete: calls without messages in the record (MPIX_A on 1 ranks: new)"
+        );
+        let mut parent = Ranks::default();
+        let child = rank_file("rank\t0\nsize\t3\nhost\tn0\nspawned\t1\nended\tfinalize\n");
+        parent.add(&child).unwrap();
+        assert!(
+            parent
+                .incomplete()
+                .unwrap()
+                .contains("1 processes that the job started")
         );
         assert_eq!(ranks.hosts(), 2);
         assert_eq!(
             ranks.placement_csv(),
             "rank,node,slot\n0,n0,0\n1,n0,1\n2,n1,0\n"
         );
-        assert!(ranks.add(path, "nonsense").is_err());
+        let late = with(1, "finalize", "time\t0\tlate\t1\n");
+        let error = ranks.add(&late).unwrap_err().to_string();
+        assert!(error.starts_with("rank.hbr:6: found late"), "{error}");
+        let nonsense = Text::from_bytes("rank.hbr", b"nonsense", RECORD).unwrap();
+        assert!(ranks.add(&nonsense).is_err());
     }
 }

@@ -2,4 +2,7 @@
 
 pub mod launch;
 pub mod merge;
+pub(crate) mod output;
+mod preload;
+pub mod times;
 pub mod variables;

@@ -1,7 +1,8 @@
 //! The command to launch: its number of ranks, its program, and the nodes that it gets.
 
 use crate::error::{Context, Result, refuse};
-use crate::record::launch::{find, said_by};
+use crate::record::launch::find;
+use crate::record::output::{PATIENCE, SAID, output};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::{host_line, host_list};
 use std::collections::HashMap;
@@ -133,7 +134,7 @@ impl Shape {
     /// Reads the launcher's options, up to the program.
     ///
     /// # Errors
-    /// Several programs (`:`), which the preload libraries are not passed to.
+    /// Several programs (`:`), which the preload libraries are not passed to; numbers that are none.
     pub fn of(words: &[OsString], scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let mut shape = Self::default();
         let texts: Vec<String> = words
@@ -174,7 +175,7 @@ impl Shape {
             let value = joined.clone().or_else(|| texts.get(i + 1).cloned());
             // `-c` is the number of ranks for Open MPI, and of processors of a rank for srun and Flux.
             let value = value.filter(|_| !((shape.is_srun || shape.is_flux) && name == "-c"));
-            let values = match shape.take(name, value) {
+            let values = match shape.take(name, value)? {
                 true => 1,
                 false if PAIRS.contains(&name) => 2,
                 false if shape.is_flux => usize::from(FLUX.contains(&name)),
@@ -192,30 +193,30 @@ impl Shape {
     }
 
     /// Whether an option and its value say something about ranks or hosts.
-    fn take(&mut self, name: &str, value: Option<String>) -> bool {
+    fn take(&mut self, name: &str, value: Option<String>) -> Result<bool> {
         if RANKS.contains(&name) {
-            self.ranks = value.and_then(|v| v.parse().ok()).or(self.ranks);
+            self.ranks = number(name, value)?.or(self.ranks);
         } else if FILES.contains(&name) {
             self.file = value;
         } else if LISTS.contains(&name) {
             self.list = value;
         } else if self.is_flux && ["-N", "--nodes"].contains(&name) {
-            self.nodes = value.and_then(|v| v.parse().ok());
+            self.nodes = number(name, value)?;
         } else if self.is_flux && name == "--tasks-per-node" {
-            self.each = value.and_then(|v| v.parse().ok());
+            self.each = number(name, value)?;
         } else if let Some(number) = name.strip_prefix("-n").and_then(|n| n.parse().ok()) {
             self.ranks = Some(number);
-            return false;
+            return Ok(false);
         } else {
-            return false;
+            return Ok(false);
         }
-        true
+        Ok(true)
     }
 
     /// Hosts of the launch with their slots, in the launcher's order; one host if nothing names any.
     ///
     /// # Errors
-    /// A host file that cannot be read.
+    /// A host file that cannot be read, or a list that is none.
     pub fn hosts(&self, scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, u32)>> {
         if self.is_flux {
             return self.of_flux(&instance()?);
@@ -224,10 +225,10 @@ impl Shape {
             return of_file(Path::new(file));
         }
         if let Some(list) = &self.list {
-            return Ok(of_list(list, scheduled));
+            return of_list(list, scheduled);
         }
-        if let Some(list) = scheduled("SLURM_JOB_NODELIST") {
-            return Ok(of_list(&list, scheduled));
+        if let Some(list) = scheduled("SLURM_JOB_NODELIST").filter(|l| !l.is_empty()) {
+            return of_list(&list, scheduled);
         }
         for variable in ["PBS_NODEFILE", "LSB_DJOB_HOSTFILE"] {
             if let Some(file) = scheduled(variable) {
@@ -246,13 +247,32 @@ impl Shape {
 impl Shape {
     /// Hosts of a Flux instance, ranks in equal parts.
     fn of_flux(&self, list: &str) -> Result<Vec<(String, u32)>> {
-        let names = host_list(list.trim()).unwrap_or_default();
+        let names = names(list.trim())?;
         let count = names.len() as u32;
         if self.nodes.is_some_and(|nodes| nodes != count) {
             refuse!("the job does not use all {count} nodes of this Flux instance");
         }
         let each = self.ranks.unwrap_or(count).div_ceil(count.max(1));
         Ok(names.into_iter().map(|name| (name, each)).collect())
+    }
+}
+
+/// The value of an option that takes a number.
+fn number(option: &str, value: Option<String>) -> Result<Option<u32>> {
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    match value.parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => refuse!("{option}: found {value}, expected a number"),
+    }
+}
+
+/// The hosts of a list, at least one.
+fn names(list: &str) -> Result<Vec<String>> {
+    match host_list(list).filter(|names| !names.is_empty()) {
+        Some(names) => Ok(names),
+        None => refuse!("found the hosts {list:?}, expected a list such as n1,n[2-4]"),
     }
 }
 
@@ -264,12 +284,17 @@ fn is_torchrun(word: &str) -> bool {
 
 /// The hosts of the Flux instance that this process belongs to.
 fn instance() -> Result<String> {
-    let said = said_by(Command::new("flux").args(["getattr", "hostlist"]))
-        .context("asking flux for its hosts")?;
-    if said.trim().is_empty() {
+    let said = output(
+        Command::new("flux").args(["getattr", "hostlist"]),
+        PATIENCE,
+        SAID,
+    )
+    .context("asking flux for its hosts")?;
+    let text = said.text();
+    if said.status.is_none_or(|s| !s.success()) || said.truncated || text.trim().is_empty() {
         refuse!("`flux getattr hostlist` named no hosts");
     }
-    Ok(said)
+    Ok(text)
 }
 
 /// Hosts of a host file: `host`, `host:4`, `host slots=4`, one or several times.
@@ -288,16 +313,16 @@ fn of_file(path: &Path) -> Result<Vec<(String, u32)>> {
 }
 
 /// Hosts of a list such as `a:2,b` or Slurm's `n[1-4]`; Slurm's tasks by node are their slots.
-fn of_list(list: &str, scheduled: &dyn Fn(&str) -> Option<String>) -> Vec<(String, u32)> {
+fn of_list(list: &str, scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, u32)>> {
     let mut hosts = Hosts::default();
-    let names = host_list(list).unwrap_or_default();
+    let names = names(list)?;
     let tasks = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"];
     let tasks = tasks.iter().find_map(|v| repeated(&scheduled(v)?));
     let tasks = tasks.filter(|t| t.len() == names.len());
     for (i, name) in names.iter().enumerate() {
         hosts.add(name, tasks.as_ref().map(|t| t[i]));
     }
-    hosts.list
+    Ok(hosts.list)
 }
 
 /// Slurm's `4(x3),2`.
@@ -308,7 +333,7 @@ fn repeated(text: &str) -> Option<Vec<u32>> {
             Some((value, times)) => (value, times.strip_suffix(')')?.parse().ok()?),
             None => (item, 1),
         };
-        if all.len() + times > MOST as usize {
+        if all.len().saturating_add(times) > MOST as usize {
             return None;
         }
         all.extend(std::iter::repeat_n(value.parse::<u32>().ok()?, times));
@@ -415,6 +440,27 @@ mod tests {
     }
 
     #[test]
+    fn lists_and_numbers_that_are_none_are_refused() {
+        let of = |line: &str, list: Option<&str>| {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            let list = |name: &str| list.filter(|_| name == "SLURM_JOB_NODELIST");
+            let variable = |name: &str| list(name).map(str::to_owned);
+            let hosts = Shape::of(&words, &variable).and_then(|s| s.hosts(&variable));
+            hosts.unwrap_err().to_string()
+        };
+        let error = of("srun -n 2 sh", Some("n[1-"));
+        assert!(error.contains("the hosts \"n[1-\""), "{error}");
+        let error = of("srun -n 2 sh", Some(""));
+        assert!(error.contains("outside an allocation"), "{error}");
+        let error = of("mpirun --host a[1- -n 2 sh", None);
+        assert!(error.contains("a[1-"), "{error}");
+        let error = of("mpirun -n foo sh", None);
+        assert!(error.contains("-n: found foo"), "{error}");
+        let error = of("flux run -N two sh", None);
+        assert!(error.contains("-N: found two"), "{error}");
+    }
+
+    #[test]
     fn host_files_of_all_launchers() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hosts");
@@ -484,5 +530,6 @@ mod tests {
         assert!(filled(&hosts, 13).is_err());
         assert_eq!(repeated("4(x3),2"), Some(vec![4, 4, 4, 2]));
         assert_eq!(repeated("4(x99999999999)"), None);
+        assert_eq!(repeated("1,4(x18446744073709551615)"), None);
     }
 }

@@ -160,8 +160,8 @@ impl Store {
         }
         merge::settle(run)?;
         let ranks = Ranks::read(run)?;
-        if let Some(absent) = ranks.absent() {
-            return Ok(Some(format!("the last run taught nothing: {absent}")));
+        if let Some(reason) = ranks.unusable() {
+            return Ok(Some(format!("the last run taught nothing: {reason}")));
         }
         let complete = ranks.incomplete().is_none();
         if !complete && self.record()?.is_some() {

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use hopbyte_fabric::collective::{Algorithm, Cost, Operation, Sizes};
+use hopbyte_fabric::units::BytesPerSecond;
 use hopbyte_fabric::{Fabric, InputError, NodeId, Placement, Routing};
 use hopbyte_observe::{Measured, measurement};
 use serde::Serialize;
@@ -182,15 +183,15 @@ impl BusReport {
             // Writing to a String cannot fail, here and below.
             let _ = writeln!(
                 text,
-                "{:<16} {:<12} {:>6} {:>6} {:>13} {:>8} {:>14.3} {:>9.3} {:>+7.1}",
+                "{:<16} {:<12} {:>6} {:>6} {:>13} {:>8} {:>14} {:>9} {:>+7.1}",
                 r.collective,
                 format!("{}{}", r.algorithm, if r.assumed { "?" } else { "" }),
                 r.ranks,
                 r.communicators,
                 r.bytes,
                 r.calls,
-                r.predicted_bytes_per_s / 1e9,
-                r.seen_bytes_per_s / 1e9,
+                BytesPerSecond(r.predicted_bytes_per_s).gb_text(3),
+                BytesPerSecond(r.seen_bytes_per_s).gb_text(3),
                 r.apart_percent
             );
         }

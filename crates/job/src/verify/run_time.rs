@@ -42,7 +42,7 @@ pub struct RunTimeReport {
     pub complete: bool,
     /// Duration of the recorded run.
     pub recorded_seconds: Option<f64>,
-    /// Origin of the intervals: what was known before these runs.
+    /// Origin of the intervals, from the runs known before these.
     pub interval: String,
     /// The runs.
     pub runs: Vec<Run>,

@@ -16,7 +16,7 @@ use crate::problem::{MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
 use crate::schedule::{Effort, Length, Span};
 use hopbyte_fabric::random::Random;
-use hopbyte_fabric::{Exchange, NodeId, Placement, Routing, Slot};
+use hopbyte_fabric::{Exchange, NodeId, Placement, Routing, Slot, natural};
 use rayon::prelude::*;
 use search::{Machine, Walk};
 use std::cmp::Reverse;
@@ -280,18 +280,6 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// A name with its numbers as numbers.
-fn natural(name: &str) -> Vec<(bool, u64, &str)> {
-    name.as_bytes()
-        .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
-        .map(|part| {
-            let text = std::str::from_utf8(part).unwrap_or_default();
-            let digits = part[0].is_ascii_digit();
-            (!digits, text.parse().unwrap_or(0), text)
-        })
-        .collect()
-}
-
 /// A lower bound of the worst link where every order of hosts loads the links of hosts alike: hosts of one kind with the
 /// same slots, each a unit of its own, without load of others and broken links.
 pub(crate) fn bound(problem: &Problem<'_>, hosts: &Hosts<'_>, in_order: &Evaluation) -> f64 {
@@ -514,16 +502,4 @@ fn pair_cost(problem: &Problem<'_>) -> Option<impl Fn(u32, u32) -> f64 + use<>> 
 /// The graph of a job's blocks.
 fn quotient(exchange: &Exchange, hosts: &Hosts<'_>) -> Graph {
     Graph::of_tasks(exchange).quotient(&hosts.block_of(), hosts.blocks())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::natural;
-
-    #[test]
-    fn numbers_in_names_are_numbers() {
-        let mut names = ["node66", "node7", "node70", "node8", "a"];
-        names.sort_by_key(|n| natural(n));
-        assert_eq!(names, ["a", "node7", "node8", "node66", "node70"]);
-    }
 }

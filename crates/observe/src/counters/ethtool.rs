@@ -146,6 +146,9 @@ const OTHER: &str = "statistic that belongs to no link";
 /// Reason for pauses that are left out.
 const CUT: &str = "duration of a pause at the end of the list, where others may be missing";
 
+/// Reason for lines of nodes without a heading.
+const NO_HEADING: &str = "line of a node without the heading 'NIC statistics:'";
+
 /// Whether a line is a heading.
 pub(super) fn is_line(line: &[u8]) -> bool {
     line.ends_with(HEADING)
@@ -158,23 +161,38 @@ pub(super) fn readings(
     left_out: &mut LeftOut,
 ) -> Result<Vec<Reading>, InputError> {
     let mut lists: BTreeMap<String, Statistics<'_>> = BTreeMap::new();
-    for line in text.lines() {
-        let content = lossy(line.trimmed()).into_owned();
-        if let Some(start) = content.strip_suffix("NIC statistics:") {
-            let prefix = start.trim_end().trim_end_matches(':').to_owned();
-            if lists.contains_key(&prefix) {
-                let error = text.error_at(line, "one interface of every node");
-                return Err(error.hint("give a file for each interface and moment"));
-            }
-            lists.insert(prefix, Statistics::default());
+    let lines = prefixed(text)?;
+    // `sort` and unordered `pdsh` have lines of a node before its heading.
+    for (line, content) in &lines {
+        let Some(prefix) = heading(content) else {
+            continue;
+        };
+        if lists.contains_key(prefix) {
+            let error = text.error_at(*line, "one interface of every node");
+            return Err(error.hint("give a file for each interface and moment"));
+        }
+        lists.insert(prefix.to_owned(), Statistics::default());
+    }
+    // Text before the heading of an interface without a node is none of its statistics.
+    let mut begun = false;
+    for (line, content) in &lines {
+        if let Some(prefix) = heading(content) {
+            begun |= prefix.is_empty();
             continue;
         }
         let (prefix, rest) = match content.split_once(": ") {
             Some((first, rest)) if lists.contains_key(first) => (first, rest.trim_start()),
             _ => ("", content.as_str()),
         };
-        if let (Some(list), Some((name, value))) = (lists.get_mut(prefix), rest.rsplit_once(':')) {
-            list.take(text, line, name, value.trim())?;
+        let Some((name, value)) = rest.rsplit_once(':') else {
+            continue;
+        };
+        match lists.get_mut(prefix) {
+            Some(list) if begun || !prefix.is_empty() => {
+                list.take(text, *line, name, value.trim())?;
+            }
+            Some(_) => {}
+            None => left_out.note(NO_HEADING, name.split(':').next().unwrap_or_default()),
         }
     }
     let read = lists.into_iter().map(|(prefix, list)| {
@@ -186,6 +204,38 @@ pub(super) fn readings(
         list.reading(text, name, left_out)
     });
     read.collect()
+}
+
+/// Node of a heading; empty if it names none.
+fn heading(content: &str) -> Option<&str> {
+    let start = content.strip_suffix("NIC statistics:")?;
+    Some(start.trim_end().trim_end_matches(':'))
+}
+
+/// Lines with the node before them as `pdsh` prints it; `dshbak` prints it once, between two rules.
+fn prefixed(text: &Text) -> Result<Vec<(Line<'_>, String)>, InputError> {
+    let is_rule = |line: &[u8]| line.len() > 3 && line.iter().all(|&b| b == b'-');
+    let mut lines = Vec::new();
+    let mut of_node = String::new();
+    // Whether the rule above a node's name was the last line.
+    let (mut above, mut below) = (false, false);
+    for line in text.lines() {
+        let trimmed = line.trimmed();
+        match (above, is_rule(trimmed)) {
+            (_, true) => (above, below) = (!below, false),
+            (true, false) => {
+                let name = lossy(trimmed);
+                if name.contains([',', '[']) {
+                    let error = text.error_at(line, "one node above its statistics");
+                    return Err(error.hint("dshbak without -c prints every node on its own"));
+                }
+                of_node = format!("{name}: ");
+                (above, below) = (false, true);
+            }
+            (false, false) => lines.push((line, format!("{of_node}{}", lossy(trimmed)))),
+        }
+    }
+    Ok(lines)
 }
 
 /// Statistics of an interface in their order, with their lines.

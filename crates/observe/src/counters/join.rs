@@ -55,6 +55,8 @@ struct SourceJoint {
 struct Slot {
     quantity: Quantity,
     link: LinkId,
+    /// The end, of a state that both ends tell.
+    end: Option<Side>,
     combine: Combine,
     /// (counter, factor).
     terms: Vec<(u32, f64)>,
@@ -73,8 +75,16 @@ const UNLISTED: &str = "port of a switch that no table of ports names (columns s
 const AT_LEAST: &str = "error counter without a value, or at its highest; the errors of its link are at least those given";
 const DOUBLE: &str = "another source of the node counts the same";
 
+/// A quantity of a link, at one end if each end has its own value of it.
+type Key = (Quantity, LinkId, Option<Side>);
+
 /// Per quantity and link: the source that supplies it, and the class of its port.
-type Owners = BTreeMap<(Quantity, LinkId), (usize, Class)>;
+type Owners = BTreeMap<Key, (usize, Class)>;
+
+/// Whether both ends tell a link's state, so that the ports of an end add up and the ends do not.
+fn is_told_by_both_ends(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::Lanes | Quantity::Capacity)
+}
 
 impl Joint {
     /// Finds the links of a node's sources from their first readings, which also show the folded directions of a
@@ -99,12 +109,12 @@ impl Joint {
             };
             sources[s] = SourceJoint::new(s, firsts[s], &mut node)?;
         }
-        let mut sharers: BTreeMap<(Quantity, LinkId), usize> = BTreeMap::new();
+        let mut sharers: BTreeMap<Key, usize> = BTreeMap::new();
         for slot in sources.iter().flat_map(|s| &s.slots) {
-            *sharers.entry((slot.quantity, slot.link)).or_default() += 1;
+            *sharers.entry(slot.key()).or_default() += 1;
         }
         for slot in sources.iter_mut().flat_map(|s| &mut s.slots) {
-            slot.sharers = sharers[&(slot.quantity, slot.link)];
+            slot.sharers = sharers[&slot.key()];
         }
         Ok(Self {
             sources,
@@ -175,7 +185,7 @@ impl Joint {
         value: impl Fn(usize, usize) -> Option<Result<f64, Missing>>,
         reading: impl Fn(usize) -> Option<&'a Reading>,
     ) {
-        let mut shared: BTreeMap<(Quantity, LinkId), Shared> = BTreeMap::new();
+        let mut shared: BTreeMap<Key, Shared> = BTreeMap::new();
         for (s, source) in self.sources.iter().enumerate() {
             for slot in &source.slots {
                 let own = slot.value(&|i| value(s, i));
@@ -198,12 +208,11 @@ impl Joint {
                 if slot.sharers == 1 {
                     settle(counts, slot.quantity, slot.link, own);
                 } else {
-                    let whole = shared.entry((slot.quantity, slot.link));
-                    whole.or_default().take(slot, own);
+                    shared.entry(slot.key()).or_default().take(slot, own);
                 }
             }
         }
-        for ((quantity, link), whole) in shared {
+        for ((quantity, link, _), whole) in shared {
             settle(counts, quantity, link, whole.value());
         }
     }
@@ -224,7 +233,7 @@ fn counter_name(reading: &Reading, i: usize) -> String {
     format!("{} {port} {}", layout.node, counter.name)
 }
 
-/// Stores a value unless another node of the same router already did.
+/// Stores a value unless another node of the same router already did, or the other end tells a worse state.
 fn settle(
     counts: &mut LinkCounts,
     quantity: Quantity,
@@ -233,8 +242,7 @@ fn settle(
 ) {
     let Some(value) = value else { return };
     match (counts.get(quantity, link), value) {
-        // Both ends tell the state of a link, which is the worse of them.
-        (Some(seen), Ok(new)) if matches!(quantity, Quantity::Lanes | Quantity::Capacity) => {
+        (Some(seen), Ok(new)) if is_told_by_both_ends(quantity) => {
             counts.set(quantity, link, seen.min(new));
         }
         // Two nodes of one router report the same value; the first one counts.
@@ -300,7 +308,7 @@ impl SourceJoint {
         if apart::is_apart(layout) {
             return Ok(joint);
         }
-        let mut slots: BTreeMap<(Quantity, LinkId), Slot> = BTreeMap::new();
+        let mut slots: BTreeMap<Key, Slot> = BTreeMap::new();
         let mut ends: BTreeSet<(Side, LinkId)> = BTreeSet::new();
         let mut doubles = false;
         let speaking = counters_by_port(layout);
@@ -346,8 +354,7 @@ impl SourceJoint {
                 joint.speeds[i as usize] = (capacity, said);
                 let shares = shares(fabric, speaks_of, port, counter.quantity);
                 for (&link, share) in speaks_of.iter().zip(shares) {
-                    let quantity = counter.of_link();
-                    let key = (quantity, link);
+                    let key = key(counter, link);
                     let owner = *node.owners.entry(key).or_insert((own, class));
                     if owner.0 != own && !(joins && owner.1 == class) {
                         doubles = true;
@@ -355,7 +362,7 @@ impl SourceJoint {
                     }
                     let slot = slots
                         .entry(key)
-                        .or_insert_with(|| Slot::new(quantity, counter.combine, link));
+                        .or_insert_with(|| Slot::new(key, counter.combine));
                     slot.take(counter, i, share);
                     ends.insert((counter.side, link));
                 }
@@ -364,7 +371,7 @@ impl SourceJoint {
                 let name = format!("{port} of {}", layout.node);
                 node.left_out.note(BOTH_WAYS, name);
                 let ours = |l: &LinkId| links.arrivals.contains(l) || links.departures.contains(l);
-                slots.retain(|(q, l), _| *q != Quantity::Lanes || !ours(l));
+                slots.retain(|(q, l, _), _| *q != Quantity::Lanes || !ours(l));
             }
         }
         if doubles {
@@ -416,6 +423,13 @@ impl SourceJoint {
     }
 }
 
+/// Where the value of a counter belongs on a link.
+fn key(counter: &Counter, link: LinkId) -> Key {
+    let quantity = counter.of_link();
+    let end = is_told_by_both_ends(quantity).then_some(counter.side);
+    (quantity, link, end)
+}
+
 /// Numbers of the counters of each port.
 fn counters_by_port(layout: &Layout) -> Vec<Vec<u32>> {
     let mut by_port = vec![Vec::new(); layout.ports.len()];
@@ -433,16 +447,21 @@ fn speeds_by_port(layout: &Layout) -> HashMap<(u16, Side), u32> {
 }
 
 impl Slot {
-    fn new(quantity: Quantity, combine: Combine, link: LinkId) -> Self {
+    fn new((quantity, link, end): Key, combine: Combine) -> Self {
         Self {
             quantity,
             link,
+            end,
             combine,
             terms: Vec::new(),
             ports: Vec::new(),
             sharers: 1,
             partial: false,
         }
+    }
+
+    fn key(&self) -> Key {
+        (self.quantity, self.link, self.end)
     }
 
     /// Whether tiles of the link, or counters of a tile that other tiles have, are missing: the sum over the rest would

@@ -148,8 +148,8 @@ struct Columns {
     /// Column that names the producer; `None` if rows are named by their router's coordinate.
     producer: Option<usize>,
     by_place: bool,
-    /// Whether the second column is the fraction of the time.
-    fraction: bool,
+    /// Nanoseconds of a unit of the second column, if that is the fraction of the time.
+    fraction: Option<u64>,
     /// Whether the time is in milliseconds.
     millis: bool,
     /// Counters of a producer, without the producer's name.
@@ -173,7 +173,8 @@ impl Columns {
             .iter()
             .find_map(named)
             .or_else(|| column(|n| n.ends_with(".CompId")));
-        let fraction = all.get(1).is_some_and(|n| n.starts_with("Time_"));
+        let fraction = all.get(1).and_then(|n| n.strip_prefix("Time_"));
+        let fraction = fraction.map(|unit| fraction_ns(unit).unwrap_or_else(|| largest(text)));
         let mut layout = Layout::new("", "ldms");
         let mut of = registers::add(&mut layout, &all);
         let mut used: HashSet<usize> = of.iter().copied().collect();
@@ -232,7 +233,7 @@ impl Columns {
             let expected = format!("{}, as in the header", self.count);
             return Err(text.error(found, expected).at(line.number));
         }
-        let beside = row.get(1).copied().filter(|_| self.fraction);
+        let beside = self.fraction.map(|unit| (row[1], unit));
         let time = match self.millis {
             true => millis_ns(row[0], beside),
             false => time_ns(row[0], beside),
@@ -292,19 +293,48 @@ fn instance(layout: &mut Layout, name: &str) -> Option<()> {
     names::interface(layout, &Port::Named(device.to_owned()), metric).map(|_| ())
 }
 
-/// `1558387831.001798` (format 0), or seconds with the milliseconds or microseconds of the next column.
-fn time_ns(time: &[u8], beside: Option<&[u8]>) -> Option<u64> {
+/// Nanoseconds of a unit by its name in the header, as in `Time_usec`.
+fn fraction_ns(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "msec" | "ms" => 1_000_000,
+        "usec" | "us" => 1000,
+        "nsec" | "ns" => 1,
+        _ => return None,
+    })
+}
+
+/// The same for a header without a known unit: the largest that keeps all fractions of the file below a second.
+fn largest(text: &Text) -> u64 {
+    let values = text.lines().filter_map(|line| {
+        let cell = cells(line.trimmed()).nth(1)?;
+        decimal(cell)
+    });
+    match values.max() {
+        None | Some(0..1000) => 1_000_000,
+        Some(1000..1_000_000) => 1000,
+        Some(_) => 1,
+    }
+}
+
+/// The fraction of a time: the next column, and the nanoseconds of its unit.
+type Beside<'a> = Option<(&'a [u8], u64)>;
+
+fn beside_ns(beside: Beside<'_>) -> Option<u64> {
+    match beside {
+        None | Some((b"", _)) => Some(0),
+        Some((cell, unit)) => decimal(cell)?.checked_mul(unit),
+    }
+}
+
+/// `1558387831.001798` (format 0), or seconds with the fraction of the next column.
+fn time_ns(time: &[u8], beside: Beside<'_>) -> Option<u64> {
     let (seconds, fraction) = match time.iter().position(|&b| b == b'.') {
         Some(dot) => (&time[..dot], &time[dot + 1..]),
         None => (time, &[][..]),
     };
     let seconds = decimal(seconds)?.checked_mul(1_000_000_000)?;
     let nanos = match fraction.len() {
-        0 => {
-            let beside = beside.and_then(decimal).unwrap_or(0);
-            // Format 1 has milliseconds there.
-            beside.checked_mul(if beside < 1000 { 1_000_000 } else { 1000 })?
-        }
+        0 => beside_ns(beside)?,
         n @ 1..=9 => decimal(fraction)? * 10u64.pow(9 - n as u32),
         _ => return None,
     };
@@ -313,10 +343,9 @@ fn time_ns(time: &[u8], beside: Option<&[u8]>) -> Option<u64> {
 }
 
 /// Milliseconds, and the microseconds above them.
-fn millis_ns(time: &[u8], beside: Option<&[u8]>) -> Option<u64> {
-    let micros = beside.and_then(decimal).unwrap_or(0);
+fn millis_ns(time: &[u8], beside: Beside<'_>) -> Option<u64> {
     let nanos = decimal(time)?.checked_mul(1_000_000)?;
-    nanos.checked_add(micros.checked_mul(1000)?)
+    nanos.checked_add(beside_ns(beside)?)
 }
 
 #[cfg(test)]
@@ -449,17 +478,14 @@ mod tests {
     #[test]
     fn times_in_both_formats() {
         assert_eq!(
-            time_ns(b"1558387831.001798", Some(b"1798")),
+            time_ns(b"1558387831.001798", Some((b"1798", 1000))),
             Some(1_558_387_831_001_798_000)
         );
         assert_eq!(
-            time_ns(b"1558387831", Some(b"17")),
+            time_ns(b"1558387831", Some((b"17", 1_000_000))),
             Some(1_558_387_831_017_000_000)
         );
-        assert_eq!(
-            time_ns(b"1558387831", Some(b"1798")),
-            Some(1_558_387_831_001_798_000)
-        );
+        assert_eq!(time_ns(b"1558387831", Some((b"x", 1000))), None);
         for bad in [
             &b"x"[..],
             b"",
@@ -470,6 +496,26 @@ mod tests {
         ] {
             assert_eq!(time_ns(bad, None), None);
         }
+    }
+
+    #[test]
+    fn the_header_names_the_unit_of_the_fraction() {
+        let seconds = |header: &str, fractions: [u32; 2]| {
+            let mut content = format!("#Time,{header},ProducerName,rx_bytes#eth0\n");
+            for (second, fraction) in (10..).zip(fractions) {
+                content += &format!("{second},{fraction},a,1\n");
+            }
+            let readings = readings(&text(&content), &mut LeftOut::default()).unwrap();
+            let of = readings[0].moment.seconds_to(readings[1].moment);
+            of.unwrap().unwrap()
+        };
+        // 900 us, then 1100 us: both of one unit.
+        assert_eq!(seconds("Time_usec", [900, 1100]), 1.0002);
+        assert_eq!(seconds("Time_usec", [0, 17]), 1.000_017);
+        assert_eq!(seconds("Time_msec", [0, 17]), 1.017);
+        // Without a unit, the largest value of the file decides for all rows.
+        assert_eq!(seconds("Time_fraction", [900, 1100]), 1.0002);
+        assert_eq!(seconds("Time_fraction", [0, 17]), 1.017);
     }
 
     #[test]

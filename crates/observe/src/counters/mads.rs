@@ -8,8 +8,8 @@
 //! state, width and speed of each port to the rows of `ibqueryerrors`.
 
 use super::delta::{Behaviour, Moment};
-use super::names;
 use super::reading::{Layout, Port, Reading};
+use super::{clean_report, names};
 use crate::fabric::infiniband::rate::Rate;
 use crate::text::{Line, Text, decimal, hexadecimal, lossy};
 use hopbyte_fabric::{InputError, LeftOut, Quantity};
@@ -47,6 +47,17 @@ const DETAILS: [&str; 10] = [
     "PortSwLifetimeLimitDiscards",
     "PortSwHOQLifetimeLimitDiscards",
 ];
+/// Counters of events of a port's link or software: neither damaged nor dropped packets of the link.
+const EVENTS: [&str; 6] = [
+    "LinkErrorRecoveryCounter",
+    "LinkDownedCounter",
+    "LocalLinkIntegrityErrors",
+    "ExcessiveBufferOverrunErrors",
+    "VL15Dropped",
+    "QP1Dropped",
+];
+/// Reason for counters of events.
+const EVENT: &str = "count of events of a port (link down or recovered, buffer overrun, management packet dropped), not added to the errors of its link";
 /// Reason for ports that may be missing.
 const CUT: &str = "end of an output of ibqueryerrors, without '## Summary': ports may be missing";
 /// State of a port that `hopbyte-mads` prints: that of `PortInfo`, and codes of the active width and speed.
@@ -100,6 +111,12 @@ pub(super) fn kernel_name(mad: &str) -> Option<&'static str> {
     known.map(|&(_, kernel)| kernel)
 }
 
+/// The name in the MAD of a counter, by the kernel's.
+pub(super) fn mad_name(kernel: &str) -> Option<&'static str> {
+    let known = COUNTERS.iter().find(|(_, k)| *k == kernel);
+    known.map(|&(mad, _)| mad)
+}
+
 /// Whether a line is the first of such a text.
 pub(super) fn is_line(line: &[u8]) -> bool {
     let starts = [
@@ -112,7 +129,7 @@ pub(super) fn is_line(line: &[u8]) -> bool {
         b"# PortRcvErrorDetails counters: ",
         b"# PortXmitDiscardDetails counters: ",
     ];
-    starts.iter().any(|s| line.starts_with(s))
+    starts.iter().any(|s| line.starts_with(s)) || clean_report::is_summary(line)
 }
 
 /// The kind of a report of `ibqueryerrors` and its device's name, of a heading: `Errors for 0x200070 "name"`, and
@@ -306,6 +323,8 @@ struct Scan<'a> {
     /// Blocks of port 255 and of port 0.
     sums: usize,
     management: usize,
+    /// Counters of [`EVENTS`] above zero.
+    events: Vec<String>,
 }
 
 impl<'a> Scan<'a> {
@@ -327,6 +346,7 @@ impl<'a> Scan<'a> {
             entry: String::new(),
             sums: 0,
             management: 0,
+            events: Vec::new(),
         };
         for line in text.lines() {
             scan.line(line, node)?;
@@ -335,7 +355,18 @@ impl<'a> Scan<'a> {
         if scan.open {
             left_out.note(CUT, text.file());
         }
+        for event in &scan.events {
+            left_out.note(EVENT, event.as_str());
+        }
+        if scan.devices.is_empty() && clean_report::Clean::of(text).is_some() {
+            return Ok(scan.devices);
+        }
         if scan.devices.is_empty() {
+            if scan.management > 0 && scan.sums == 0 {
+                return Err(text
+                    .error("the management port of a switch (port 0)", "ports with a link")
+                    .hint("perfquery -l LID prints every port, and ibqueryerrors --data --counters those of the whole fabric"));
+            }
             if scan.sums > 0 {
                 return Err(text
                     .error("sums over the ports of switches (port 255)", "ports one by one")
@@ -440,7 +471,11 @@ impl<'a> Scan<'a> {
         for counter in counters.split('[').skip(1) {
             let (name, value) = counter.split_once(" == ").ok_or_else(wrong)?;
             let digits = value.split([' ', ']']).next().unwrap_or_default();
-            values.take(name.trim(), decimal(digits.as_bytes()).ok_or_else(wrong)?);
+            let (name, value) = (name.trim(), decimal(digits.as_bytes()).ok_or_else(wrong)?);
+            values.take(name, value);
+            if value > 0 && EVENTS.contains(&name) {
+                self.events.push(format!("0x{guid:016x}[{port}] {name}"));
+            }
         }
         self.once(line, format!("0x{guid:016x}"), port)?;
         let device = self.devices.entry((guid, String::new())).or_default();
@@ -477,6 +512,12 @@ impl<'a> Scan<'a> {
                 Some(port) => self.once(line, device, port),
                 None => Ok(()),
             };
+        }
+        if let Some(port) = self.port.filter(|_| EVENTS.contains(&name))
+            && decimal(value.as_bytes()).is_some_and(|v| v > 0)
+        {
+            let device = node.unwrap_or(&self.lid);
+            self.events.push(format!("{device}[{port}] {name}"));
         }
         let known = COUNTERS.iter().any(|(mad, _)| *mad == name) || DETAILS.contains(&name);
         let (Some(port), true) = (self.port, known) else {

@@ -13,6 +13,7 @@
 pub mod apart;
 mod aries_csv;
 mod aries_tiles;
+mod clean_report;
 pub mod delta;
 mod end;
 mod ends;
@@ -52,6 +53,7 @@ pub use jobs::{Jobs, KEPT_JOBS, Listed, Then, jobs, kept_jobs, list_jobs, read_j
 pub use link_lines::PathLine;
 pub use series::{CHANGED, Counted, Series, series};
 
+use self::clean_report::Clean;
 use self::formats::{Format, Read};
 use self::join::{Mismatch, PortMap};
 use self::reading::Reading;
@@ -156,6 +158,7 @@ pub fn counter_series(
     let mut systems = BTreeMap::new();
     let mut options = Cow::Borrowed(options);
     let mut read = Vec::new();
+    let mut clean = Vec::new();
     let headers = |left_out: &LeftOut| {
         let mut counts = left_out.counts();
         counts
@@ -165,6 +168,13 @@ pub fn counter_series(
     for text in texts {
         let before = headers(&left_out);
         match Content::of(text, fabric, &options, &mut left_out)? {
+            Content::Readings(more)
+                if more.is_empty() && clean_report::Clean::of(text).is_some() =>
+            {
+                left_out.note(clean_report::CLEAN, text.file());
+                clean.extend(Clean::of(text).map(|report| (readings.len(), report)));
+                read.push(text);
+            }
             // The others would be taken for all readings, and totals for an increase.
             Content::Readings(more)
                 if more.is_empty() && texts.len() > 1 && headers(&left_out) == before =>
@@ -213,6 +223,11 @@ pub fn counter_series(
         let error = InputError::new(&source, "a header and no rows", "rows of values below it");
         return Err(error.hint("give the file of the rows too").into());
     }
+    if readings.is_empty() && increases.is_empty() && !clean.is_empty() {
+        let of = (source.as_str(), options.interval_seconds);
+        return Ok(clean_report::alone(clean.len(), of, fabric, &left_out));
+    }
+    clean_report::add(clean, &mut readings);
     let said: Vec<String> = left_out.sentences().collect();
     if readings.is_empty() && increases.is_empty() && !said.is_empty() {
         let error = InputError::new(&source, "no counters of links", "counters of links");
@@ -387,7 +402,8 @@ pub(crate) fn newest(text: &Text, node: &str) -> Result<Reading, InputError> {
         let few: Vec<&str> = nodes.iter().map(String::as_str).take(3).collect();
         let found = format!("counters of {} nodes ({} …)", nodes.len(), few.join(", "));
         let error = text.error(found, format!("counters of {node}"));
-        return Err(error.hint("name the node of these counters: --name, or --counters-of"));
+        let hint = "one node is read: --name (of an agent) or --counters-of names it; hopbyte links FILE --fabric FABRIC reads all";
+        return Err(error.hint(hint));
     };
     ours.try_fold(first, |newest, next| {
         if newest.layout.source != next.layout.source {

@@ -11,7 +11,7 @@ use super::reading::{Layout, Port, Reading};
 use super::{names, nvlink};
 use crate::text::{Line, Text, lossy};
 use hopbyte_fabric::{InputError, LeftOut, Quantity, Side};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// node_exporter's InfiniBand families and the kernel's counters; data are in bytes here, not words.
@@ -98,18 +98,23 @@ pub(super) fn has_eof(text: &Text) -> bool {
     text.last() == b"# EOF"
 }
 
-/// Whether a text is OpenMetrics, which ends with `# EOF`: it has units, names counters without `_total`, or is a
-/// collector's. Otherwise it is Prometheus text, which has no mark at its end.
+/// Whether a text is OpenMetrics, which ends with `# EOF`: it has units, is a collector's, or declares counters without
+/// the `_total` that their samples have. Otherwise it is Prometheus text, which has no mark at its end.
 pub(super) fn wants_eof(text: &Text) -> bool {
+    // Counters that are declared and have no sample yet.
+    let mut declared: HashSet<&[u8]> = HashSet::new();
     text.lines().any(|line| {
         let content = line.trimmed();
-        let counter = content
-            .strip_prefix(b"# TYPE ")
-            .and_then(|rest| rest.strip_suffix(b" counter"));
+        if let Some(rest) = content.strip_prefix(b"# TYPE ") {
+            declared.extend(rest.strip_suffix(b" counter"));
+        }
+        let end = content.iter().position(|b| b"{ ".contains(b));
+        let name = &content[..end.unwrap_or(content.len())];
         content.starts_with(b"# UNIT ")
             || content.starts_with(b"hopbyte_port_")
-            // dcgm-exporter has names of its own in Prometheus text.
-            || counter.is_some_and(|f| !f.ends_with(b"_total") && !f.starts_with(b"DCGM_"))
+            || name
+                .strip_suffix(b"_total")
+                .is_some_and(|family| declared.contains(family) && !declared.contains(name))
     })
 }
 

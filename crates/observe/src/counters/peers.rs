@@ -60,7 +60,7 @@ pub(super) fn is_of_paths(layout: &Layout) -> bool {
     layout.counters.iter().all(|c| c.quantity.is_of_path()) && layout.source == SOURCE
 }
 
-/// Files what the nodes' transports counted between two readings each. Connections of which an end is no node of the fabric,
+/// Sums transport counters per node pair, between two readings of each node. Connections of which an end is no node of the fabric,
 /// such as those of a management network, are left out.
 pub(super) fn file<'a>(
     readings: impl Iterator<Item = (&'a Joint, &'a Reading, &'a Reading)>,

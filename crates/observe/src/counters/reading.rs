@@ -144,7 +144,12 @@ impl Counter {
 
     /// Whether it counts errors, and a value is its highest: there may have been more.
     pub fn is_full(&self, value: u64) -> bool {
-        self.is_errors() && self.behaviour.sticky && value >= self.behaviour.highest()
+        self.is_errors() && self.stays_at(value)
+    }
+
+    /// Whether a value is its highest, at which it stays until it is cleared.
+    pub fn stays_at(&self, value: u64) -> bool {
+        self.behaviour.sticky && value >= self.behaviour.highest()
     }
 }
 

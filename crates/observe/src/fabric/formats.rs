@@ -335,6 +335,9 @@ impl Format {
         }
         Err(match first {
             None => unknown(""),
+            Some(line) if infiniband::is_device_list(line) => unknown(&line.text())
+                .at(line.number)
+                .hint("ibhosts and ibswitches list devices without cables; ibnetdiscover has both"),
             Some(line) => unknown(&line.text()).at(line.number),
         })
     }

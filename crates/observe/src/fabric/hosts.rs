@@ -12,12 +12,9 @@ use crate::placement::host_list;
 use hopbyte_fabric::hosts::{
     HOST_KINDS, HostShape, HostSpec, HostsRecord, PortRule, Published, UnitSpec, describe_shaped,
 };
-use hopbyte_fabric::{Fabric, InputError, NodeId};
+use hopbyte_fabric::{Fabric, FabricError, InputError, NodeId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-
-/// The kind of hosts with several adapters that nothing describes.
-pub const PLAIN: &str = "plain";
 
 /// Hosts with their endpoints.
 type Groups = Vec<(String, Vec<NodeId>)>;
@@ -79,7 +76,7 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
             let (chosen, rest) = choose(all, list, spec.kind.gpus == 0, option)?;
             all = rest;
             notes.push(counts(option, &spec, &chosen));
-            in_domains(&fabric, spec, chosen, &known, false)
+            in_domains(&fabric, spec, chosen, &known, false)?
         };
         record = Some(joined(record, next));
     }
@@ -90,7 +87,7 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
             notes.push(counts(&option, &spec, &hosts));
         }
         choice.add(spec.rule, false, "")?;
-        let next = in_domains(&fabric, spec, chosen, &known, true);
+        let next = in_domains(&fabric, spec, chosen, &known, true)?;
         record = Some(joined(record, next));
     }
     let Some(mut record) = record else {
@@ -216,7 +213,7 @@ fn in_domains(
     mut hosts: Groups,
     known: &[KnownHost],
     own_gpus: bool,
-) -> HostsRecord {
+) -> Result<HostsRecord, FabricError> {
     let gpus = if own_gpus {
         gpus_of(known)
     } else {
@@ -235,7 +232,7 @@ fn in_domains(
         let shapes = shapes(fabric, &spec.kind, &hosts, &gpus);
         return describe_shaped(spec, &hosts, &shapes, (spec.kind.hosts, &leaf));
     }
-    let mut sizes: HashMap<&str, u16> = HashMap::new();
+    let mut sizes: HashMap<&str, usize> = HashMap::new();
     for domain in labelled.values().filter_map(|h| h.domain.as_deref()) {
         *sizes.entry(domain).or_default() += 1;
     }
@@ -249,7 +246,7 @@ fn in_domains(
             // Alone.
             None => (1 << 32) + at,
             Some((known, domain)) => {
-                let large = sizes[domain] > spec.kind.hosts;
+                let large = sizes[domain] > usize::from(spec.kind.hosts);
                 let part = known.sub_domain.as_deref().filter(|_| large);
                 let next = numbers.len() as u64;
                 *numbers.entry((domain, part.unwrap_or(""))).or_insert(next)
@@ -261,15 +258,6 @@ fn in_domains(
     let shapes = shapes(fabric, &spec.kind, &hosts, &gpus);
     let domain = |host: &str, _: &[NodeId]| keys.get(host).copied();
     describe_shaped(spec, &hosts, &shapes, (u16::MAX, &domain))
-}
-
-/// Whether hosts of a fabric have several endpoints that nothing joins.
-pub fn has_open_hosts(fabric: &Fabric) -> bool {
-    if fabric.inside().is_some() {
-        return false;
-    }
-    let mut seen = HashSet::new();
-    fabric.nodes().iter().any(|n| !seen.insert(n.host.as_str()))
 }
 
 /// Splits the hosts into those of an option and the rest; without a list all, or those with several adapters.

@@ -28,7 +28,6 @@ pub(crate) mod yaml;
 
 pub use formats::Format;
 pub use host_files::is_numbered;
-pub use hosts::{PLAIN, has_open_hosts};
 pub use machine::{Companions, KnownHost, Machine, MachineFiles};
 
 use crate::ObserveError;

@@ -2,7 +2,7 @@
 
 use super::places::{Placed, Places, content_lines, no_node, rank};
 use crate::ObserveError;
-use crate::text::{Line, Text, decimal, decimal_u32, lossy, words};
+use crate::text::{Line, Text, cell_texts, decimal, decimal_u32, words};
 use hopbyte_fabric::{Allocation, Fabric, InputError, Placement, Slot};
 use serde::Deserialize;
 
@@ -97,7 +97,8 @@ pub(super) fn rankfile<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>
 pub(super) fn csv<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
     let mut places = Places::of(fabric);
     for (line, i) in content_lines(text).zip(0..) {
-        let cells = quoted_cells(line).ok_or_else(|| text.error_at(line, "closed quotes"))?;
+        let cells =
+            cell_texts(line.trimmed()).ok_or_else(|| text.error_at(line, "closed quotes"))?;
         let names: Vec<String> = cells.iter().map(|c| c.to_ascii_lowercase()).collect();
         if i == 0 && matches!(&names[..], [r, n, ..] if r == "rank" && n == "node") {
             continue;
@@ -117,27 +118,6 @@ pub(super) fn csv<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, Inp
         places.add(text, line, number, (node, slot))?;
     }
     Ok(places)
-}
-
-/// Cells of a CSV line with quotes; `None` if a quote is not closed.
-fn quoted_cells(line: Line<'_>) -> Option<Vec<String>> {
-    let content = lossy(line.trimmed());
-    let mut cells = vec![String::new()];
-    let mut quoted = false;
-    let mut chars = content.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                chars.next();
-                cells.last_mut()?.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(String::new()),
-            c => cells.last_mut()?.push(c),
-        }
-    }
-    let trimmed = cells.iter().map(|c| c.trim().to_owned()).collect();
-    (!quoted).then_some(trimmed)
 }
 
 /// A hostfile: one host per line for every rank in turn, or `HOST slots=N` (and `HOST:N`) for N ranks.
@@ -176,7 +156,7 @@ fn slots(text: &Text, line: Line<'_>, word: &[u8], fabric: &Fabric) -> Result<u3
 }
 
 /// `MPICH_RANK_ORDER`: the rank at every slot of the default launch (nodes filled one after the other), numbers and
-/// ranges separated by commas.
+/// ranges (upwards, `0-3`, or downwards, `3-0`) separated by commas or blanks.
 pub(super) fn rank_order(
     text: &Text,
     fabric: &Fabric,
@@ -192,17 +172,17 @@ pub(super) fn rank_order(
     };
     let mut order: Vec<u32> = Vec::new();
     for line in content_lines(text) {
-        let words = line.bytes.split(|&b| b == b',' || b == b' ');
+        let words = line.bytes.split(|&b| b == b',' || b.is_ascii_whitespace());
         for word in words.map(<[u8]>::trim_ascii).filter(|w| !w.is_empty()) {
             let (from, to) = match word.iter().position(|&b| b == b'-') {
                 Some(at) => (&word[..at], &word[at + 1..]),
                 None => (word, word),
             };
             let (from, to) = (rank(text, line, from)?, rank(text, line, to)?);
-            if from > to {
-                return Err(text.error_in(line, word, "a range upwards").into());
+            match from <= to {
+                true => order.extend(from..=to),
+                false => order.extend((to..=from).rev()),
             }
-            order.extend(from..=to);
             if order.len() > allocation.capacity() {
                 let expected = format!(
                     "at most {} ranks, the slots of the allocation",

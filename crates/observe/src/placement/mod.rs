@@ -242,7 +242,7 @@ fn is_rank_order(text: &Text) -> bool {
     let is_order = |l: Line<'_>| {
         l.trimmed()
             .iter()
-            .all(|b| b.is_ascii_digit() || b", -".contains(b))
+            .all(|b| b.is_ascii_digit() || b", \t-".contains(b))
     };
     if !content_lines(text).all(is_order) {
         return false;

@@ -1,11 +1,26 @@
 //! Cells of CSV lines.
 
+use super::lossy;
 use memchr::memchr;
 
 /// Cells of a CSV line, without blanks around them. A cell in double quotes may contain commas and loses its quotes;
 /// doubled quotes within it stay doubled.
 pub fn cells(line: &[u8]) -> Cells<'_> {
     Cells { rest: Some(line) }
+}
+
+/// Cells of a CSV line as texts, with doubled quotes within quoted ones halved; `None` if a quote is not closed.
+pub fn cell_texts(line: &[u8]) -> Option<Vec<String>> {
+    let mut cells = cells(line);
+    let mut texts = Vec::new();
+    while let Some((cell, quoted)) = cells.take_cell() {
+        match quoted {
+            true => texts.push(lossy(cell).trim().replace("\"\"", "\"")),
+            false if cell.starts_with(b"\"") => return None,
+            false => texts.push(lossy(cell).into_owned()),
+        }
+    }
+    Some(texts)
 }
 
 /// Iterator over cells, see [`cells`].
@@ -18,6 +33,13 @@ impl<'a> Iterator for Cells<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
+        self.take_cell().map(|(cell, _)| cell)
+    }
+}
+
+impl<'a> Cells<'a> {
+    /// The next cell, and whether it was in quotes.
+    fn take_cell(&mut self) -> Option<(&'a [u8], bool)> {
         let text = self.rest?.trim_ascii_start();
         if let Some(inside) = text.strip_prefix(b"\"") {
             let mut end = 0;
@@ -27,11 +49,11 @@ impl<'a> Iterator for Cells<'a> {
                     let behind = inside[end + 1..].trim_ascii_start();
                     if let Some(rest) = behind.strip_prefix(b",") {
                         self.rest = Some(rest);
-                        return Some(&inside[..end]);
+                        return Some((&inside[..end], true));
                     }
                     if behind.is_empty() {
                         self.rest = None;
-                        return Some(&inside[..end]);
+                        return Some((&inside[..end], true));
                     }
                     break;
                 }
@@ -41,6 +63,6 @@ impl<'a> Iterator for Cells<'a> {
         // No quotes, or not around a whole cell.
         let comma = memchr(b',', text);
         self.rest = comma.map(|at| &text[at + 1..]);
-        Some(text[..comma.unwrap_or(text.len())].trim_ascii_end())
+        Some((text[..comma.unwrap_or(text.len())].trim_ascii_end(), false))
     }
 }

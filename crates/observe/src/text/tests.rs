@@ -181,6 +181,10 @@ fn cells_may_be_quoted() {
     assert_eq!(of("\"open,c"), ["\"open", "c"]);
     assert_eq!(of(""), [""]);
     assert_eq!(of("a,"), ["a", ""]);
+    let texts = |line: &str| cell_texts(line.as_bytes());
+    let said = ["say \"x\", y".to_owned(), "a\"\"b".to_owned()];
+    assert_eq!(texts("\"say \"\"x\"\", y\", a\"\"b").unwrap(), said);
+    assert_eq!(texts("a,\"open"), None);
 }
 
 #[test]
@@ -190,5 +194,15 @@ fn whole_numbers_may_have_a_fraction_of_zero() {
     assert_eq!(whole(b"4e4"), Some(40_000));
     for bad in [&b"4.5"[..], b"-1.0", b"nan", b"1e300", b"x", b""] {
         assert_eq!(whole(bad), None);
+    }
+    // JSON has the same bound.
+    let value = |text: &str| whole_value(&serde_json::from_str(text).unwrap());
+    for (word, expected) in [
+        ("9007199254740992.0", Some(1 << 53)),
+        ("9007199254740994.0", None),
+        ("4.5", None),
+    ] {
+        assert_eq!(value(word), expected);
+        assert_eq!(whole(word.as_bytes()), expected);
     }
 }

@@ -149,7 +149,7 @@ struct Node {
     id: u64,
     kind: u64,
     after: Vec<u64>,
-    micros: u64,
+    micros: f64,
     operations: u64,
     comm_type: Option<u64>,
     bytes: Option<u64>,
@@ -200,7 +200,7 @@ impl Node {
                         node.after.push(varint(&mut packed).ok_or("a broken list")?);
                     }
                 }
-                (7, Value::Number(micros)) => node.micros = micros,
+                (7, Value::Number(micros)) => node.micros = micros as f64,
                 (10, Value::Bytes(attribute)) => node.attribute(attribute)?,
                 _ => {}
             }
@@ -253,18 +253,21 @@ impl Node {
                 .then_some(bytes as f64)
                 .ok_or_else(|| format!("comm_size {} in node {}", bytes as i64, self.id))
         };
-        let tag = self.tag as u32;
+        // An int32 below zero has 64 bits in a message.
+        let narrow = |tag: u64| i32::try_from(tag as i64).ok().map(|tag| tag as u32);
+        let tag = u32::try_from(self.tag).ok().or_else(|| narrow(self.tag));
+        let tag = || tag.ok_or_else(|| format!("comm_tag {} in node {}", self.tag, self.id));
         Ok(match self.kind {
             SEND => Call::Send {
                 to: partner(self.to, "comm_dst")?,
-                tag,
+                tag: tag()?,
                 group: 0,
                 request: None,
                 bytes: size(self.bytes)?,
             },
             RECEIVE => Call::Receive {
                 from: Some(partner(self.from, "comm_src")?),
-                tag: Some(tag),
+                tag: Some(tag()?),
                 group: 0,
                 request: None,
             },
@@ -282,8 +285,7 @@ impl Node {
                 let kind = number(self.comm_type, "comm_type")?;
                 let (kind, share) = collective(kind, members.len())
                     .ok_or_else(|| format!("comm_type {kind} in node {}", self.id))?;
-                let root = self.root.unwrap_or(0);
-                let root = members.iter().position(|&m| u64::from(m) == root);
+                let root = self.root_in(members, kind)?;
                 let bytes = match kind {
                     Collective::Barrier => 0.0,
                     _ => size(self.bytes)?,
@@ -292,20 +294,33 @@ impl Node {
                     kind,
                     how: How::default(),
                     group,
-                    root: root.unwrap_or(0) as u32,
+                    root,
                     bytes: bytes * share,
                     row: None,
                     request: None,
                     neighbors: false,
                 }
             }
-            _ if self.micros == 0 && self.operations > 0 => Call::Work {
+            _ if self.micros == 0.0 && self.operations > 0 => Call::Work {
                 operations: self.operations as f64,
             },
             _ => Call::Compute {
-                seconds: self.micros as f64 * 1e-6,
+                seconds: self.micros * 1e-6,
             },
         })
+    }
+
+    /// Position of the root in a group; the first member without one, as in ASTRA-sim.
+    fn root_in(&self, members: &[u32], kind: Collective) -> Result<u32, String> {
+        let root = self.root.unwrap_or(0);
+        let at = members.iter().position(|&m| u64::from(m) == root);
+        match at {
+            Some(at) => Ok(at as u32),
+            None if self.root.is_some() && kind.has_root() => {
+                Err(format!("root {root} in node {}, not of its group", self.id))
+            }
+            None => Ok(0),
+        }
     }
 }
 

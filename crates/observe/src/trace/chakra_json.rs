@@ -1,7 +1,7 @@
 //! Chakra's execution traces as JSON: an object with the nodes in `workload_graph`, as ASTRA-sim's feeder reads them.
 
 use super::{COLLECTIVE, Node};
-use crate::text::{Text, whole_value};
+use crate::text::{Text, float, whole_value};
 use hopbyte_fabric::InputError;
 use memchr::memmem;
 use serde::Deserialize;
@@ -82,6 +82,33 @@ fn number(value: &Value, names: &[&str], first: u64) -> Option<u64> {
     })
 }
 
+/// A value that a node may lack, 0 then; `found` names an unreadable one.
+fn or_zero<T: Default>(
+    value: &Value,
+    read: impl Fn(&Value) -> Option<T>,
+    found: &dyn Fn(&str, &Value) -> InputError,
+    name: &str,
+) -> Result<T, InputError> {
+    match value {
+        Value::Null => Ok(T::default()),
+        value => read(value).ok_or_else(|| found(name, value)),
+    }
+}
+
+/// Microseconds, from a number or a text.
+fn micros(value: &Value) -> Option<f64> {
+    let micros = match value {
+        Value::String(text) => float(text.as_bytes()),
+        value => value.as_f64(),
+    };
+    micros.filter(|m| *m >= 0.0 && m.is_finite())
+}
+
+/// A tag, negative ones as Chakra's messages hold them.
+fn tag(value: &Value) -> Option<u64> {
+    whole_value(value).or_else(|| value.as_i64().map(|tag| tag as u64))
+}
+
 /// The nodes of a rank's file.
 pub(super) fn nodes(text: &Text) -> Result<Vec<Node>, InputError> {
     let document: Document = text
@@ -93,6 +120,10 @@ pub(super) fn nodes(text: &Text) -> Result<Vec<Node>, InputError> {
             let found = format!("node type {} in node {}", read.kind, read.id);
             text.error(found, format!("1 to {COLLECTIVE}, or {}", KINDS.join(", ")))
         })?;
+        let unread = |name: &str, value: &Value| {
+            let found = format!("{name} {value} in node {}", read.id);
+            text.error(found, "a number, not negative, or none")
+        };
         let mut after = read.data_deps;
         after.extend(read.ctrl_deps);
         after.sort_unstable();
@@ -101,14 +132,14 @@ pub(super) fn nodes(text: &Text) -> Result<Vec<Node>, InputError> {
             id: read.id,
             kind,
             after,
-            micros: whole_value(&read.runtime).unwrap_or(0),
-            operations: whole_value(&read.num_ops).unwrap_or(0),
+            micros: or_zero(&read.runtime, micros, &unread, "runtime")?,
+            operations: or_zero(&read.num_ops, whole_value, &unread, "num_ops")?,
             comm_type: number(&read.comm_type, &COLLECTIVES, 0),
             bytes: whole_value(&read.comm_size),
             from: whole_value(&read.comm_src),
             to: whole_value(&read.comm_dst),
             root: whole_value(&read.root),
-            tag: whole_value(&read.comm_tag).unwrap_or(0),
+            tag: or_zero(&read.comm_tag, tag, &unread, "comm_tag")?,
             group: match read.pg_name {
                 Value::String(name) => name,
                 Value::Null => String::new(),

@@ -328,3 +328,58 @@ fn json_gives_the_same_as_messages() {
         );
     }
 }
+
+#[test]
+fn values_of_json_are_read_or_refused() {
+    let read = |node: &str| {
+        let content = format!(r#"{{"workload_graph": [{node}]}}"#);
+        folder(&[("x.0.json", content.into_bytes())]).map(|t| t.ranks[0].calls[0])
+    };
+    for (runtime, micros) in [("2000.5", 2000.5), ("\"3\"", 3.0), ("null", 0.0)] {
+        let call = read(&format!(
+            r#"{{"Id": 1, "NodeType": 4, "runtime": {runtime}}}"#
+        ));
+        let seconds = micros * 1e-6;
+        assert_eq!(call.unwrap(), Call::Compute { seconds });
+    }
+    for (field, value) in [
+        ("runtime", "-1"),
+        ("runtime", "\"long\""),
+        ("num_ops", "0.5"),
+        ("comm_tag", "[1]"),
+    ] {
+        let node = format!(r#"{{"Id": 7, "NodeType": 4, "{field}": {value}}}"#);
+        let error = read(&node).unwrap_err();
+        assert!(
+            error.contains(&format!("{field} {value} in node 7")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn tags_and_roots_keep_their_values_or_are_refused() {
+    let send = |tag: u64| {
+        let attributes = [
+            ("comm_size", 9, 8),
+            ("comm_dst", 7, 0),
+            ("comm_tag", 7, tag),
+        ];
+        folder(&[("x.0.et", file(&[node(1, SEND, &[], &attributes)]))])
+    };
+    for (tag, expected) in [(5, 5), (u64::MAX, u32::MAX)] {
+        let calls = &send(tag).unwrap().ranks[0].calls;
+        assert!(matches!(calls[..], [Call::Send { tag, .. }] if tag == expected));
+    }
+    let error = send((1 << 32) + 5).unwrap_err();
+    assert!(error.contains("comm_tag 4294967301 in node 1"), "{error}");
+    let broadcast = |root: &[(&str, u64, u64)]| {
+        let size = [("comm_size", 9, 8), ("comm_type", 9, 5)];
+        let attributes = [&size[..], root].concat();
+        folder(&[("x.0.et", file(&[node(1, COLLECTIVE, &[], &attributes)]))])
+    };
+    assert!(broadcast(&[]).is_ok());
+    assert!(broadcast(&[("root", 9, 0)]).is_ok());
+    let error = broadcast(&[("root", 9, 3)]).unwrap_err();
+    assert!(error.contains("root 3 in node 1"), "{error}");
+}

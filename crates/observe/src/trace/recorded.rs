@@ -21,7 +21,7 @@ const LIMITS: Limits = Limits {
     binary: true,
     ..Limits::ROWS
 };
-const CUT_SHORT: &str = "ranks that were ended within their first two seconds, as by MPI_Abort, leave no trace: record the job again";
+const CUT_SHORT: &str = "ranks that are killed, as by another's MPI_Abort, before their first MPI call after two seconds leave no trace: record the job again";
 /// Deepest loop within loops.
 const DEEPEST: usize = 64;
 /// Largest number of bytes to members that collectives of one rank may list.
@@ -271,8 +271,10 @@ impl Reader<'_> {
                 (true, [b")"]) => self.close(line)?,
                 (true, [b"ended", word, ..]) => {
                     ended = true;
-                    if *word != b"finalize" {
-                        self.early(&format!("ended by {}", lossy(word)));
+                    match *word {
+                        b"finalize" => {}
+                        b"running" => self.early("they were killed, seconds after the last write"),
+                        word => self.early(&format!("ended by {}", lossy(word))),
                     }
                 }
                 (true, [b"cut", why, ..]) => {

@@ -132,7 +132,9 @@ fn traces_that_end_early_say_so() {
     let folded = read("t", &[running, text(1, LOOP)]).unwrap();
     assert_eq!(
         folded.notes,
-        ["incomplete: the traces of 1 ranks end early: ended by running"]
+        [
+            "incomplete: the traces of 1 ranks end early: they were killed, seconds after the last write"
+        ]
     );
 }
 

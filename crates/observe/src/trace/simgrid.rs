@@ -410,12 +410,20 @@ impl Rank {
                 Some(&id) if (0.0..30.0).contains(&id) => f64::from(DATATYPES[id as usize]),
                 _ => listed.default,
             };
-            let root = |i: usize| list.get(i).map_or(0, |&r| r.max(0.0) as u32);
+            let root = |i: usize| {
+                let root = list.get(i).copied().unwrap_or(0.0);
+                let known = root.fract() == 0.0 && (0.0..n as f64).contains(&root);
+                let wrong = || {
+                    let found = format!("rank {rank}: {name} with the root {root}");
+                    InputError::new(source, found, format!("one of {n} ranks")).at(listed.line)
+                };
+                known.then_some(root as u32).ok_or_else(wrong)
+            };
             use Collective as C;
             let mut row = None;
             let (kind, root, bytes) = match listed.action {
-                b"gatherv" => (C::Gather, root(n + 1), list[0] * of(n + 2)),
-                b"scatterv" => (C::Scatter, root(n + 1), list[n] * of(n + 3)),
+                b"gatherv" => (C::Gather, root(n + 1)?, list[0] * of(n + 2)),
+                b"scatterv" => (C::Scatter, root(n + 1)?, list[n] * of(n + 3)),
                 b"allgatherv" => (C::Allgather, 0, list[0] * of(n + 1)),
                 b"alltoallv" => {
                     let size = of(2 * n + 2);

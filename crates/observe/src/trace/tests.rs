@@ -80,6 +80,16 @@ fn simgrid_calls_have_their_bytes() {
 }
 
 #[test]
+fn roots_of_lists_are_ranks_of_the_job() {
+    let gathered = |root: &str| one(&format!("0 init\n0 gatherv 3 1 {root}\n0 finalize\n"));
+    assert!(gathered("0").is_ok());
+    for root in ["4", "0.5", "-1"] {
+        let error = gathered(root).unwrap_err().to_string();
+        assert!(error.contains(&format!("with the root {root}")), "{error}");
+    }
+}
+
+#[test]
 fn simgrid_collectives() {
     let mut content = String::new();
     for r in 0..2 {

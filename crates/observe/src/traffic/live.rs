@@ -29,6 +29,7 @@ mod at {
     pub const CAUSE: usize = 176;
     pub const TALLIES: usize = 240;
     pub const CALLS: usize = TALLIES + 16 * super::PIECES;
+    pub const THREADS: usize = CALLS + 24;
 }
 const MAGIC: &[u8; 16] = b"hopbyte-live 1\0\0";
 const ORDER: u64 = 0x0102_0304_0506_0708;
@@ -101,6 +102,31 @@ pub fn record_of(live: &Path) -> Option<PathBuf> {
     (record.extension()? == "hbr").then_some(record)
 }
 
+/// Path for the completed record of a file of counts, which is another if the record of another job has its name; `None`
+/// if the rank completed it.
+pub fn record_for(live: &Path) -> Option<PathBuf> {
+    let record = record_of(live)?;
+    if !record.exists() {
+        return Some(record);
+    }
+    let counting = live.with_extension("");
+    let process = counting.extension()?.to_str()?;
+    let other = record.with_extension(format!("{process}.hbr"));
+    let theirs = process_of(&record).is_some_and(|p| p != process);
+    (theirs && !other.exists()).then_some(other)
+}
+
+/// The process of a record, from its header.
+fn process_of(record: &Path) -> Option<String> {
+    const HEAD: u64 = 4096;
+    let mut head = Vec::new();
+    let file = crate::text::open(record).ok()?;
+    file.take(HEAD).read_to_end(&mut head).ok()?;
+    let head = lossy(&head);
+    let mut lines = head.lines();
+    lines.find_map(|l| l.strip_prefix("pid\t").map(str::to_owned))
+}
+
 /// Files of counts in a folder whose records were not completed, in order of their names.
 ///
 /// # Errors
@@ -110,7 +136,7 @@ pub fn left_behind(folder: &Path) -> Result<Vec<PathBuf>, ObserveError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(io)? {
         let path = entry.map_err(io)?.path();
-        if record_of(&path).is_some_and(|record| !record.exists()) {
+        if record_for(&path).is_some() {
             found.push(path);
         }
     }
@@ -413,6 +439,11 @@ impl<'a> Counts<'a> {
             let count = self.number(calls.saturating_add(16 * number + 8))?;
             let _ = writeln!(record, "mpi\t{name}\t{count}\t{inside:.6}");
         }
+        // Absent in files of older recorders.
+        let threads = self.number(at::THREADS).unwrap_or(0);
+        if threads > 1 {
+            let _ = writeln!(record, "threads\t{threads}");
+        }
         if rounded != 0 {
             let _ = writeln!(record, "rounded\t{rounded}");
         }
@@ -446,6 +477,7 @@ impl<'a> Counts<'a> {
                 )
             }
             2 => format!("_exit({})", detail as i32),
+            3 => format!("quick_exit({})", detail as i32),
             _ => "killed".to_owned(),
         })
     }

@@ -6,13 +6,17 @@
 //! are left out.
 
 use super::calls::{Alike, Calls, Groups, OUTSIDE, Part, Size, kind};
-use super::entries::{MAX_TASKS, Phases, messages, task, task_count};
+use super::entries::{MAX_TASKS, Phases, messages, task};
 use super::prof::complete;
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal, decimal_u32, lossy};
 use hopbyte_fabric::collective::{Algorithms, How, Library};
 use hopbyte_fabric::{InputError, Traffic};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+mod head;
+
+pub use head::{RankHead, RankTimes};
 
 /// End of the names of phases with the messages of collective calls.
 const COLLECTIVES: &str = " collectives";
@@ -84,7 +88,7 @@ fn read_on(
 ) -> Result<(Traffic, bool), ObserveError> {
     let mut heads = Vec::new();
     for text in texts {
-        heads.push(Head::parse(text)?);
+        heads.push(RankHead::parse(text)?);
     }
     let world = texts.iter().zip(&heads).filter(|(_, h)| !h.spawned);
     let Some((_, first)) = world.clone().next() else {
@@ -109,7 +113,21 @@ fn read_on(
         }
         if !ranks.insert(head.rank) {
             let found = format!("rank {} once more", head.rank);
-            return Err(text.error(found, "one file for every rank").into());
+            return Err(text
+                .error(found, "one file for every rank")
+                .hint("did several jobs write into the folder? record each into its own")
+                .into());
+        }
+        if let (Some(job), Some(other)) = (&head.job, &first.job)
+            && job != other
+        {
+            return Err(text
+                .error(
+                    format!("job {job}"),
+                    format!("job {other}, as in the other files"),
+                )
+                .hint("did several jobs write into the folder? record each into its own")
+                .into());
         }
         for line in text.lines() {
             if let Some(group) = Group::parse(text, line, tasks)? {
@@ -125,8 +143,9 @@ fn read_on(
     complete(source, tasks, &ranks)?;
     let mut phases = Phases::default();
     let mut calls = Calls::default();
+    let mut outside = 0;
     for (text, head) in world {
-        counts(text, (head.rank, tasks), &mut phases, &mut calls)?;
+        outside += counts(text, (head.rank, tasks), &mut phases, &mut calls)?;
     }
     let on = on.unwrap_or_else(|| hosts(heads_of, tasks));
     let rules = rules.of_release(release).on_hosts(on);
@@ -135,7 +154,11 @@ fn read_on(
     let ends = heads.iter().filter(|h| !h.spawned);
     let ends = ends.map(|h| (h.rank, h.ended.as_str()));
     let unknown = unknown(heads.iter().flat_map(|h| &h.unknown));
-    notes.splice(0..0, incomplete(ends).into_iter().chain(unknown));
+    let spawned = heads.iter().filter(|h| h.spawned).count();
+    let first = incomplete(ends).into_iter().chain(unknown);
+    let outside = (outside > 0)
+        .then(|| format!("{INCOMPLETE}{outside} messages to other worlds are left out"));
+    notes.splice(0..0, first.chain(others(spawned)).chain(outside));
     let mut traffic = phases.finish(source, tasks)?;
     traffic.notes = notes;
     traffic.in_turn = true;
@@ -143,7 +166,7 @@ fn read_on(
 }
 
 /// Why the decisions of the library that wrote the record may not be the known ones, if they may not.
-fn doubt<'a>(mut heads: impl Iterator<Item = &'a Head>) -> Option<&'static str> {
+fn doubt<'a>(mut heads: impl Iterator<Item = &'a RankHead>) -> Option<&'static str> {
     let first = heads.next()?;
     let mut hosts = HashSet::from([&first.host]);
     let ranks = 1 + heads.map(|h| hosts.insert(&h.host)).count();
@@ -169,7 +192,7 @@ pub(crate) fn library_doubt(
 }
 
 /// Hosts of the ranks, by numbers.
-fn hosts<'a>(heads: impl Iterator<Item = &'a Head>, tasks: usize) -> Vec<u32> {
+fn hosts<'a>(heads: impl Iterator<Item = &'a RankHead>, tasks: usize) -> Vec<u32> {
     let mut hosts = vec![u32::MAX; tasks];
     let mut numbers: HashMap<&str, u32> = HashMap::new();
     for head in heads {
@@ -186,8 +209,8 @@ pub(crate) fn release(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Start of the note about ranks that ended before `MPI_Finalize`.
-pub(super) const INCOMPLETE: &str = "incomplete: ";
+/// Start of a note about traffic that is not in a record.
+pub const INCOMPLETE: &str = "incomplete: ";
 
 /// A note if ranks did not end by `MPI_Finalize`: how many, and the causes with their first ranks. `ended` holds ranks
 /// with the word of their trailer.
@@ -232,88 +255,15 @@ pub fn unknown<'a>(calls: impl Iterator<Item = &'a (String, String)>) -> Option<
     (!told.is_empty()).then(|| format!("{INCOMPLETE}calls without messages in the record ({told})"))
 }
 
+/// A note about processes that the job started, if it did.
+pub fn others(spawned: usize) -> Option<String> {
+    (spawned > 0).then(|| {
+        format!("{INCOMPLETE}{spawned} processes that the job started are another world: their traffic is left out")
+    })
+}
+
 fn cells(line: Line<'_>) -> Vec<&[u8]> {
     line.bytes.split(|&b| b == b'\t').collect()
-}
-
-/// Header data of a file.
-struct Head {
-    rank: u32,
-    size: usize,
-    spawned: bool,
-    library: Option<Library>,
-    /// Major and minor release of Open MPI.
-    release: Option<(u32, u32)>,
-    host: String,
-    /// Variables that select algorithms of collectives.
-    settings: Vec<(String, String)>,
-    /// How it ended: `finalize` if it is complete.
-    ended: String,
-    /// Functions with messages that are not in the file, and the reasons.
-    unknown: Vec<(String, String)>,
-}
-
-impl Head {
-    fn parse(text: &Text) -> Result<Self, InputError> {
-        let (mut rank, mut size, mut spawned) = (None, None, false);
-        let (mut last, mut library, mut ended) = (None, None, "without a word".to_owned());
-        let (mut unknown, mut settings) = (Vec::new(), Vec::new());
-        let (mut version, mut host) = (None, String::new());
-        for (line, before) in text.lines().zip(0u64..) {
-            if before == 0 && line.bytes != b"# hopbyte-record 2" {
-                let error = text.error_at(line, "# hopbyte-record 2");
-                return Err(match line.bytes {
-                    b"# hopbyte-record 1" => error.hint("version 1 held collectives already expanded by algorithms of its own; record the job again"),
-                    _ => error,
-                });
-            }
-            match cells(line)[..] {
-                [b"rank", n] => rank = Some((line, n)),
-                [b"size", n] => size = Some(task_count(text, line, n)?),
-                [b"spawned", flag] => spawned = flag == b"1",
-                [b"unknown", name, reason, ..] => {
-                    unknown.push((lossy(name).into_owned(), lossy(reason).into_owned()));
-                }
-                [b"ended", word, ..] => ended = lossy(word).into_owned(),
-                [b"library", name, ..] => {
-                    library = Library::of_version(&lossy(name));
-                    version = release(&lossy(name));
-                }
-                [b"host", name, ..] => host = lossy(name).into_owned(),
-                [b"setting", name, value, ..] => {
-                    settings.push((lossy(name).into_owned(), lossy(value).into_owned()));
-                }
-                _ => {}
-            }
-            last = Some((line, before));
-        }
-        let whole = last.is_some_and(|(line, before)| {
-            matches!(cells(line)[..], [b"end", n, ..] if decimal(n) == Some(before))
-        });
-        if !whole {
-            let found = last.map_or_else(String::new, |(line, _)| line.text());
-            return Err(text
-                .error(found, "the line 'end' with the number of lines before it")
-                .hint("the file is incomplete: was it copied while it was written?"));
-        }
-        let size = size.ok_or_else(|| text.error("no line 'size'", "the size of the world"))?;
-        let (line, n) = rank.ok_or_else(|| text.error("no line 'rank'", "the rank"))?;
-        Ok(Self {
-            rank: if spawned {
-                0
-            } else {
-                task(text, line, n, size)?
-            },
-            size,
-            spawned,
-            library,
-            release: version,
-            host,
-            settings,
-            ended,
-            unknown,
-        })
-    }
 }
 
 /// A group with its members.
@@ -383,13 +333,14 @@ pub(crate) fn group_members<'a>(
         .map(|g| (g.id, g.members)))
 }
 
-/// Adds a rank's `P`, `C` and `R` lines to `phases`, its `K` lines to `calls`.
+/// Adds a rank's `P`, `C` and `R` lines to `phases`, its `K` lines to `calls`. Returns the messages to other worlds.
 fn counts<'a>(
     text: &'a Text,
     (rank, tasks): (u32, usize),
     phases: &mut Phases,
     calls: &mut Calls<'a>,
-) -> Result<(), InputError> {
+) -> Result<u64, InputError> {
+    let mut outside = 0;
     let mut names: HashMap<&[u8], String> = HashMap::new();
     for line in text.lines() {
         let cells = cells(line);
@@ -463,6 +414,7 @@ fn counts<'a>(
             continue;
         }
         if to == b"-1" {
+            outside += count;
             continue;
         }
         let other = task(text, line, to, tasks.min(MAX_TASKS))?;
@@ -473,5 +425,5 @@ fn counts<'a>(
         };
         phases.add(&name_of_phase, (from, to, size, count));
     }
-    Ok(())
+    Ok(outside)
 }

@@ -1,7 +1,7 @@
 //! Values drawn on the links, and their scale.
 
 use hopbyte_fabric::units::significant;
-use hopbyte_fabric::{Column, Fabric, LinkId, LinkState};
+use hopbyte_fabric::{Column, LinkId, LinkState};
 
 /// Unit of the values of [`LinkLoads`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,24 +52,6 @@ impl LinkLoads {
     /// From a column of a link state.
     pub fn of_column(name: impl Into<String>, unit: Unit, column: &Column) -> Self {
         Self::new(name, unit, column.as_slice().to_vec())
-    }
-
-    /// The time that each link needs for its bytes: bytes over capacity with the lanes in service.
-    /// Links that are down have no time.
-    pub fn link_time(fabric: &Fabric, link_bytes: &[f64]) -> Self {
-        let seconds = fabric
-            .link_ids()
-            .map(|l| {
-                let capacity = fabric.link(l).capacity().0;
-                let bytes = link_bytes.get(l.index()).copied().unwrap_or(f64::NAN);
-                if capacity > 0.0 {
-                    bytes / capacity
-                } else {
-                    f64::NAN
-                }
-            })
-            .collect();
-        Self::new("link time", Unit::Seconds, seconds)
     }
 
     /// The most informative column of a link state: the used share of capacity if the window is known,

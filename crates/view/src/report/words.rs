@@ -2,6 +2,7 @@
 
 use super::{Job, ReportInput, Side};
 use crate::draw::{LinkLoads, Sign, Unit};
+pub use hopbyte_fabric::units::percent;
 use hopbyte_fabric::units::{bytes_text, significant};
 use hopbyte_fabric::{Fabric, Placement};
 use hopbyte_map::{Certificate, Goal, Verdict};
@@ -21,11 +22,6 @@ pub fn change(before: f64, after: f64) -> String {
     let digits = if percent.abs() < 10.0 { 2 } else { 3 };
     let size = significant(percent.abs(), digits);
     format!("{}{size} %", if percent < 0.0 { '−' } else { '+' })
-}
-
-/// A share in per cent.
-pub fn percent(share: f64) -> String {
-    format!("{} %", significant(100.0 * share, 3))
 }
 
 /// A time with its unit.

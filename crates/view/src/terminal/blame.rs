@@ -27,7 +27,10 @@ pub fn blame_text(found: &Blame, colour: bool) -> String {
         let _ = writeln!(out, "# not judged: {lack}");
     }
     if found.causes.is_empty() {
-        out.push_str("nothing to do: no link, node or adapter stands out\n");
+        out.push_str(match found.links_full {
+            0 => "nothing to do: no link, node or adapter stands out\n",
+            _ => "no link, node or adapter stands out in what was judged\n",
+        });
         return out;
     }
     let mut table = Table::new(&["<fault", "<kind", "<name", "links waiting", "<jobs on it"]);

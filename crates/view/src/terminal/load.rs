@@ -115,7 +115,7 @@ pub fn load_table(
             fabric.link_name(id),
             fabric.end_name(link.to),
             fabric.kind(id).name.clone(),
-            format!("{:.2}", link.capacity().gb()),
+            link.capacity().gb_text(2),
         ];
         cells.extend(fields.iter().map(|f| f.text(id)));
         if reduced {

@@ -1,7 +1,7 @@
 //! The answer of a model as text.
 
 use super::Table;
-use hopbyte_fabric::units::{SIZES, TIMES, count, scale};
+use hopbyte_fabric::units::{BytesPerSecond, SIZES, TIMES, count, scale};
 use hopbyte_model::{Level, Outcome, ThrottleKind};
 
 /// Times, causes and the `top` most loaded links (0: all), and the number of links that are left out.
@@ -77,7 +77,7 @@ pub fn model_text(o: &Outcome, top: usize, colour: bool) -> (String, usize) {
         let mut cells = vec![
             link.link.clone(),
             link.kind.clone(),
-            format!("{:.2}", link.capacity_bytes_per_s / 1e9),
+            BytesPerSecond(link.capacity_bytes_per_s).gb_text(2),
             format!("{:.3}", link.bytes / 1e9),
             percent(Some(link.used_ratio)),
         ];

@@ -2,7 +2,8 @@
 
 use super::Table;
 use hopbyte_fabric::units::{bytes_text, count};
-use hopbyte_job::record::merge::{Merged, Times};
+use hopbyte_job::record::merge::Merged;
+use hopbyte_job::record::times::Times;
 use hopbyte_job::record::variables::Variable;
 use std::fmt::Write;
 
@@ -66,8 +67,12 @@ fn variables(variables: &[Variable], colour: bool) -> String {
 }
 
 fn times(times: &Times, colour: bool) -> String {
+    let threads = match times.threads {
+        0 | 1 => String::new(),
+        n => format!("; {n} threads of a rank call MPI: by call the times of all are added"),
+    };
     let mut page = format!(
-        "# {:.3} s; a rank computes for {:.3} s and is in MPI for {:.3} s (mean; {:.3} to {:.3})\n",
+        "# {:.3} s; a rank computes for {:.3} s and is in MPI for {:.3} s (mean; {:.3} to {:.3}){threads}\n",
         times.seconds,
         times.compute_seconds,
         times.mpi_seconds,
@@ -75,12 +80,13 @@ fn times(times: &Times, colour: bool) -> String {
         times.most_mpi_seconds
     );
     let mut table = Table::new(&["<call", "calls", "s a rank", "% of MPI"]);
+    let all: f64 = times.calls.iter().map(|call| call.seconds).sum();
     for call in times.calls.iter().take(LISTED) {
         table.row([
             call.name.clone(),
             count(call.calls as usize),
             format!("{:.3}", call.seconds),
-            format!("{:.0}", 100.0 * call.seconds / times.mpi_seconds.max(1e-12)),
+            format!("{:.0}", 100.0 * call.seconds / all.max(1e-12)),
         ]);
     }
     page += &table.render(colour);

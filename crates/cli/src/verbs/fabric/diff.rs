@@ -3,7 +3,8 @@
 use crate::args::{FabricOptions, fabric_help, read_machine};
 use crate::output::{Answer, Output, count};
 use anyhow::Result;
-use hopbyte_fabric::diff::{Diff, LinkChange};
+use hopbyte_fabric::diff::{Diff, LinkChange, Rename};
+use hopbyte_fabric::units::BytesPerSecond;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -50,9 +51,21 @@ pub fn run(args: &DiffArgs, out: &mut Output) -> Result<Answer> {
         ..args.beside.clone()
     };
     let after = read_machine(&options.source(&args.after), out)?;
+    // Assumed routes are no change.
+    let missing = match (before.routing.is_tables(), after.routing.is_tables()) {
+        (false, true) => Some("the first has no forwarding tables: --routes"),
+        (true, false) if args.beside.routing.is_none() => {
+            Some("the second has no forwarding tables: --after-routes")
+        }
+        _ => None,
+    };
+    if let Some(missing) = missing {
+        out.warn(format!("routes are not compared, since {missing}"));
+    }
     let diff = Diff::between(
         (&before.fabric, &before.routing),
         (&after.fabric, &after.routing),
+        missing.is_none(),
     );
     let same = diff.is_empty();
     if out.json {
@@ -68,65 +81,58 @@ pub fn run(args: &DiffArgs, out: &mut Output) -> Result<Answer> {
 }
 
 fn write(report: &Diff, top: usize, out: &mut Output) -> Result<()> {
-    out.line(format!(
-        "# {} of {} common pairs of nodes are routed another way",
-        count(report.routes_changed as usize),
-        count(report.pairs_compared as usize)
-    ))?;
+    if report.routes_compared {
+        out.line(format!(
+            "# {} of {} common pairs of nodes are routed another way",
+            count(report.routes_changed as usize),
+            count(report.pairs_compared as usize)
+        ))?;
+    }
     if report.is_empty() {
         out.line("no difference")?;
-    }
-    for (what, names) in [
-        ("routers added", &report.routers_added),
-        ("routers removed", &report.routers_removed),
-        ("nodes added", &report.nodes_added),
-        ("nodes removed", &report.nodes_removed),
-        ("links added", &report.links_added),
-        ("links removed", &report.links_removed),
-    ] {
-        list(what, names.iter().cloned(), names.len(), top, out)?;
     }
     let change = |c: &LinkChange| {
         if c.to_before == c.to_after {
             let both = [c.capacity_before_bytes_per_s, c.capacity_after_bytes_per_s];
-            let [was, is] = both.map(|b| b / 1e9);
-            format!("{}: {was:.2} GB/s, now {is:.2}", c.link)
+            let [was, is] = both.map(|b| BytesPerSecond(b).gb_text(2));
+            format!("{}: {was} GB/s, now {is}", c.link)
         } else {
             format!("{}: led to {}, now to {}", c.link, c.to_before, c.to_after)
         }
     };
-    let changed = &report.links_changed;
-    let names = changed.iter().map(change);
-    list("links changed", names, changed.len(), top, out)?;
-    let entries = report
-        .entries_changed
-        .iter()
-        .map(|(router, n)| format!("{router}: {n} next hops"));
-    list(
-        "routers that route differently",
-        entries,
-        report.entries_changed.len(),
-        top,
-        out,
-    )
+    let renamed = |r: &Rename| format!("{}: now {}", r.before, r.after);
+    let entries = report.entries_changed.iter();
+    let entries = entries.map(|(router, n)| format!("{router}: {n} next hops"));
+    let routers_renamed = report.routers_renamed.iter().map(renamed);
+    let nodes_renamed = report.nodes_renamed.iter().map(renamed);
+    let changed = report.links_changed.iter().map(change);
+    for (what, names) in [
+        ("routers added", report.routers_added.clone()),
+        ("routers removed", report.routers_removed.clone()),
+        ("routers renamed", routers_renamed.collect()),
+        ("nodes added", report.nodes_added.clone()),
+        ("nodes removed", report.nodes_removed.clone()),
+        ("nodes renamed", nodes_renamed.collect()),
+        ("links added", report.links_added.clone()),
+        ("links removed", report.links_removed.clone()),
+        ("links changed", changed.collect()),
+        ("routers that route differently", entries.collect()),
+    ] {
+        list(what, &names, top, out)?;
+    }
+    Ok(())
 }
 
-fn list(
-    what: &str,
-    names: impl Iterator<Item = String>,
-    total: usize,
-    top: usize,
-    out: &mut Output,
-) -> Result<()> {
-    if total == 0 {
+fn list(what: &str, names: &[String], top: usize, out: &mut Output) -> Result<()> {
+    if names.is_empty() {
         return Ok(());
     }
-    out.line(format!("\n{what} ({}):", count(total)))?;
-    for name in names.take(top) {
+    out.line(format!("\n{what} ({}):", count(names.len())))?;
+    for name in names.iter().take(top) {
         out.line(format!("  {name}"))?;
     }
-    if total > top {
-        out.line(format!("  and {} more", count(total - top)))?;
+    if names.len() > top {
+        out.line(format!("  and {} more", count(names.len() - top)))?;
     }
     Ok(())
 }

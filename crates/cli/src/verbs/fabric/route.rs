@@ -4,6 +4,7 @@ use crate::args::{FabricOptions, fabric_help, read_machine};
 use crate::output::{Answer, Output, Table};
 use anyhow::Result;
 use hopbyte_fabric::spec::is_fabric_spec;
+use hopbyte_fabric::units::BytesPerSecond;
 use hopbyte_fabric::{Class, Fabric, InputError, LinkId, NodeId, Routing};
 use serde::Serialize;
 use std::path::Path;
@@ -145,8 +146,8 @@ fn write(pair: &Pair, out: &mut Output) -> Result<()> {
     for (name, route, mean) in ways {
         let Some(route) = route else { continue };
         let hops = route.iter().filter(|s| s.hop).count();
-        let rates = route.iter().map(|s| s.capacity_bytes_per_s / 1e9);
-        let rate = rates.fold(f64::INFINITY, f64::min);
+        let rates = route.iter().map(|s| s.capacity_bytes_per_s);
+        let rate = BytesPerSecond(rates.fold(f64::INFINITY, f64::min));
         out.line("")?;
         if route.is_empty() {
             out.line(format!("{name}: stays on the node"))?;
@@ -156,7 +157,7 @@ fn write(pair: &Pair, out: &mut Output) -> Result<()> {
         let mean = mean.map_or(String::new(), |m| {
             format!(" ({m:.2} on average over all paths)")
         });
-        out.line(format!("{name}: {hops} hops{mean}, at most {rate:.2} GB/s"))?;
+        out.line(format!("{name}: {hops} hops{mean}, at most {rate}"))?;
         let mut table = Table::new(&["hop", "<link", "<to", "<kind", "GB/s"]);
         let mut hop = 0;
         for step in route {
@@ -169,7 +170,7 @@ fn write(pair: &Pair, out: &mut Output) -> Result<()> {
                 step.link.clone(),
                 step.to.clone(),
                 step.kind.clone(),
-                format!("{:.2}", step.capacity_bytes_per_s / 1e9),
+                BytesPerSecond(step.capacity_bytes_per_s).gb_text(2),
             ]);
         }
         out.table(&table)?;

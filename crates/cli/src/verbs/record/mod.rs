@@ -63,8 +63,8 @@ pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
         out.talk(problem);
     }
     let ranks = Ranks::read(&folder)?;
-    if let Some(absent) = ranks.absent() {
-        out.talk(format!("{ended}; {absent}; no traffic was written"));
+    if let Some(reason) = ranks.unusable() {
+        out.talk(format!("{ended}; {reason}; no traffic was written"));
         return Ok(Answer::No);
     }
     let record = Merged::write(&job, &ranks, &args.out, rules)?;
@@ -73,7 +73,9 @@ pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
         out.talk(problem);
     }
     if args.trace && !record.traced && record.trace_notes.is_empty() {
-        out.talk("no trace was written");
+        out.talk(
+            "no trace was written: a rank writes it when it ends by itself, and at its first MPI call after every two seconds",
+        );
     }
     if !(record.complete && record.traced == args.trace && ended.is_success()) {
         out.talk(ended.to_string());

@@ -203,22 +203,6 @@ impl Sharing {
         self.set_count(flow, 0.0);
     }
 
-    /// Changes the limit of each of the equal flows.
-    pub fn set_limit(&mut self, flow: FlowId, limit: f64) {
-        self.flows[flow.0 as usize].limit = limit;
-        self.fresh.push(flow.0);
-    }
-
-    /// Changes the capacity of a resource.
-    pub fn set_capacity(&mut self, resource: u32, capacity: f64) {
-        self.resources[resource as usize].capacity = capacity;
-        let filling = &mut self.filling[resource as usize];
-        if filling.repair != self.epoch + 1 {
-            filling.repair = self.epoch + 1;
-            self.dirty.push(resource);
-        }
-    }
-
     /// Capacity of a resource.
     pub fn capacity(&self, resource: u32) -> f64 {
         self.resources[resource as usize].capacity

@@ -83,3 +83,50 @@ fn what_is_missing_is_said() {
         assert!(read(&bad, Some("n")).is_err(), "{bad}");
     }
 }
+
+/// Statistics of a node with `pdsh`'s prefix.
+fn of_node(node: &str, bytes: u64) -> Vec<String> {
+    let lines = [
+        "NIC statistics:".into(),
+        format!("     rx_bytes: {bytes}"),
+        "     rx_errors: 2".into(),
+    ];
+    lines.map(|l| format!("{node}: {l}")).to_vec()
+}
+
+#[test]
+fn lines_before_their_heading_count_too() {
+    let mut lines = [of_node("n1", 5), of_node("n2", 7)].concat();
+    lines.reverse();
+    let (found, said) = read(&lines.join("\n"), None).unwrap();
+    assert_eq!(said, Vec::<String>::new());
+    let of = |i: usize| (&*found[i].layout.node, values(&found[i])[0].1);
+    assert_eq!((of(0), of(1)), (("n1", Some(5)), ("n2", Some(7))));
+}
+
+#[test]
+fn lines_without_a_heading_are_said() {
+    let mut lines = [of_node("n1", 5), of_node("n2", 7)].concat();
+    lines.remove(3);
+    let (found, said) = read(&lines.join("\n"), None).unwrap();
+    assert_eq!(found.len(), 1);
+    let said = said.join("\n");
+    let expected = "2 left out, line of a node without the heading 'NIC statistics:': n2";
+    assert!(said.starts_with(expected), "{said}");
+}
+
+#[test]
+fn dshbak_names_each_node_once() {
+    let rule = "----------------";
+    let one = |node: &str, bytes: u64| {
+        let lines = of_node(node, bytes)
+            .join("\n")
+            .replace(&format!("{node}: "), "");
+        format!("{rule}\n{node}\n{rule}\n{lines}\n")
+    };
+    let (found, said) = read(&(one("n1", 5) + &one("n2", 7)), None).unwrap();
+    assert_eq!(said, Vec::<String>::new());
+    let of = |i: usize| (&*found[i].layout.node, values(&found[i])[0].1);
+    assert_eq!((of(0), of(1)), (("n1", Some(5)), ("n2", Some(7))));
+    assert!(read(&one("n[1-2]", 5), None).unwrap_err().contains("-c"));
+}

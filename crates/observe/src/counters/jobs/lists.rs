@@ -2,10 +2,9 @@
 
 use super::{Jobs, Then, pods};
 use crate::ObserveError;
-use crate::counters::cells;
 use crate::counters::end::End;
 use crate::placement::host_list;
-use crate::text::{Text, lossy};
+use crate::text::{Text, cell_texts, lossy};
 use hopbyte_fabric::{Fabric, InputError};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -331,17 +330,14 @@ fn qstat(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
 fn csv(text: &Text) -> Option<Result<Vec<Listed>, ObserveError>> {
     let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
     let header = lines.next()?;
-    let names: Vec<String> = cells(header.bytes)
-        .map(|c| lossy(c).trim().to_ascii_lowercase())
-        .collect();
+    let names = cell_texts(header.bytes)?;
+    let names: Vec<String> = names.iter().map(|n| n.to_ascii_lowercase()).collect();
     let column = |words: &[&str]| names.iter().position(|n| words.contains(&n.as_str()));
     let job = column(&["job", "jobid", "job_id"])?;
     let node = column(&["node", "host", "hostname", "nodes"])?;
     let times = [column(&["start"]), column(&["end"])];
     let row = |line: crate::text::Line<'_>| {
-        let row: Vec<String> = cells(line.bytes)
-            .map(|c| lossy(c).trim().to_owned())
-            .collect();
+        let row = cell_texts(line.bytes).ok_or_else(|| text.error_at(line, "closed quotes"))?;
         if row.len() != names.len() {
             return Err(text.error_at(line, format!("{} cells", names.len())).into());
         }

@@ -324,6 +324,7 @@ fn bad_rows_are_named() {
         ("GUID 0x1 port 1: [PortXmitData 1]", "mads:1: found GUID"),
         ("PortSelect:..99999", "mads:1: found 99999"),
         ("## Summary: 0 nodes", "mads: found no port"),
+        ("PortSelect:..0", "mads: found the management port"),
     ] {
         let error =
             readings(&text(bad), None, Moment::default(), &mut LeftOut::default()).unwrap_err();
@@ -333,9 +334,18 @@ fn bad_rows_are_named() {
 
 /// A port with a state as `hopbyte-mads` prints it.
 fn trained(state: u64, errors: u64) -> String {
-    let mut row = row(2, "leaf two", 4, 5, 7, true);
+    trained_at(2, ("leaf two", 4), (state, 2), errors)
+}
+
+fn trained_at(
+    guid: u64,
+    (name, port): (&str, u16),
+    (state, width): (u64, u64),
+    errors: u64,
+) -> String {
+    let mut row = row(guid, name, port, 5, 7, true);
     let codes = format!(
-        " [SymbolErrorCounter == {errors}] [PortState == {state}] [LinkWidthActive == 2] \
+        " [SymbolErrorCounter == {errors}] [PortState == {state}] [LinkWidthActive == {width}] \
          [LinkSpeedActive == 4] [LinkSpeedExtActive == 2]\n"
     );
     let at = row.find("[PortUnicast").unwrap();
@@ -359,6 +369,30 @@ fn a_port_s_state_gives_its_rate_and_lanes() {
     let before = reading_of_all(&text(&trained(4, 0)), Moment::default(), false).unwrap();
     let after = reading_of_all(&text(&trained(1, 0)), Moment::default(), false).unwrap();
     assert_eq!(before.layout, after.layout);
+}
+
+/// One source has both ends of a cable between switches.
+#[test]
+fn the_state_of_a_cable_is_the_worse_of_its_ends() {
+    let fabric = fabric();
+    let [out, back] = ["leaf two[4]", "leaf one[3]"].map(|name| fabric.find_link(name).unwrap());
+    let of = |widths: [u64; 2]| {
+        let ends = [(1, ("leaf one", 3)), (2, ("leaf two", 4))];
+        let texts = ends.iter().zip(widths);
+        let both: String = texts
+            .map(|(&(guid, port), width)| trained_at(guid, port, (4, width), 0))
+            .collect();
+        let reading = reading_of_all(&text(&both), Moment::default(), false).unwrap();
+        let mut all = series(&fabric, "t", vec![reading], &PortMap::new())
+            .unwrap()
+            .all();
+        let totals = all.remove(0);
+        [Q::Lanes, Q::Capacity].map(|q| [out, back].map(|l| totals.get(q, l)))
+    };
+    assert_eq!(of([2, 2]), [[Some(4.0); 2], [Some(12.5e9); 2]]);
+    // Width codes: 1 is one lane.
+    assert_eq!(of([1, 2]), [[Some(1.0); 2], [Some(3.125e9); 2]]);
+    assert_eq!(of([2, 1]), [[Some(1.0); 2], [Some(3.125e9); 2]]);
 }
 
 #[test]
@@ -387,4 +421,23 @@ fn errors_that_fill_their_counter_are_at_least_those() {
     let (errors, said) = grown(65_535, 65_535);
     assert!(errors.is_empty(), "{errors:?}");
     assert!(said.contains("symbol_error"), "{said}");
+}
+
+#[test]
+fn failures_of_a_link_are_said_and_no_errors() {
+    let report = "Errors for 0x2 \"s\"\n   GUID 0x2 port 4: [LinkDownedCounter == 12] [LinkErrorRecoveryCounter == 0]\n\n\
+        ## Summary: 1 nodes checked, 1 bad nodes found\n";
+    let block = "# Port counters: Lid 1 port 4 (CapMask: 0x1)\nPortSelect:......4\nLinkErrorRecoveryCounter:.7\nPortXmitWait:..0\n";
+    for (input, name) in [
+        (report, "0x0000000000000002[4] LinkDownedCounter"),
+        (block, "lid:1[4] LinkErrorRecoveryCounter"),
+    ] {
+        let mut left_out = LeftOut::default();
+        let read = readings(&text(input), None, Moment::default(), &mut left_out).unwrap();
+        let errors = (read[0].layout.counters.iter().enumerate())
+            .filter(|(i, c)| c.quantity == Q::Errors && read[0].get(*i) > Some(0));
+        assert_eq!(errors.count(), 0);
+        let said: Vec<String> = left_out.sentences().collect();
+        assert!(said.len() == 1 && said[0].contains(name), "{said:?}");
+    }
 }

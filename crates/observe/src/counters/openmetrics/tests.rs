@@ -129,3 +129,18 @@ fn bad_samples_are_named() {
     let unknown = read("node_network_speed_bytes{device=\"eth0\"} -125000\n").unwrap();
     assert_eq!(unknown[0].values.known(), 0);
 }
+
+#[test]
+fn a_counter_declared_without_total_is_prometheus_if_its_samples_are() {
+    let wants = |content: &str| {
+        wants_eof(&Text::from_bytes("m", content.as_bytes(), Limits::TEXT).unwrap())
+    };
+    assert!(!wants(
+        "# TYPE my_jobs counter\nmy_jobs 5\nnode_network_receive_bytes_total{device=\"a\"} 1\n"
+    ));
+    assert!(!wants(
+        "# TYPE a counter\n# TYPE a_total counter\na 5\na_total 5\n"
+    ));
+    assert!(wants("# TYPE my_jobs counter\nmy_jobs_total{x=\"1\"} 5\n"));
+    assert!(wants("# TYPE my_jobs counter\nmy_jobs_total 5\n"));
+}

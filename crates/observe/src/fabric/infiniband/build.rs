@@ -1,5 +1,6 @@
 //! Builds a fabric from a scan.
 
+use super::node_names::{count, unique_name};
 use super::torus_dump::Coordinates;
 use super::{Addresses, DeviceKind, End as Listed, Port, PortKey, Scan, Target, guid_text};
 use crate::ObserveError;
@@ -8,22 +9,20 @@ use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::{
     End, Fabric, FabricBuilder, Family, InputError, LinkSpec, NodeId, RouterId, Shape,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Switch and cable: 100 ns port to port (data sheets of QDR and EDR switches), and five metres of cable at 5 ns/m.
 const HOP_LATENCY: Seconds = Seconds(125e-9);
 /// The cable alone, to a host.
 const CABLE_LATENCY: Seconds = Seconds(25e-9);
 
-/// Two adapter ports belong to one adapter when their GUIDs are this close.
-const ONE_ADAPTER: u64 = 8;
-
 /// Endpoint of the fabric for a device port.
 #[derive(Clone, Copy)]
 enum Place {
     Switch(RouterId),
     Node(NodeId),
-    Aggregator(RouterId),
+    /// An aggregation node or a router to another subnet, at this switch.
+    Beside(RouterId),
 }
 
 impl Scan {
@@ -35,6 +34,7 @@ impl Scan {
         notes: &mut Vec<String>,
     ) -> Result<(Fabric, Addresses), ObserveError> {
         self.messages.note(&self.file, notes);
+        notes.append(&mut self.notes);
         self.check_ends(notes)?;
         self.apply_names(given_names, notes);
         let mut b = FabricBuilder::new(Family::InfiniBand, self.file.clone());
@@ -55,14 +55,27 @@ impl Scan {
             b.node(name, host, None, *router, inject, eject);
             self.node_addresses(&mut b, &mut addresses, *key, node);
         }
+        self.other_addresses(&mut addresses);
+        Ok((b.finish()?, addresses))
+    }
+
+    /// Addresses of devices that are neither switches nor nodes.
+    fn other_addresses(&self, addresses: &mut Addresses) {
+        let is_other = |d: u32| {
+            let kind = self.devices[d as usize].kind;
+            matches!(kind, DeviceKind::Aggregator | DeviceKind::Router)
+        };
+        let mut ports: Vec<(&PortKey, &Port)> = self.ports.iter().collect();
+        ports.sort_unstable_by_key(|(key, _)| **key);
+        for (_, port) in ports.into_iter().filter(|(key, _)| is_other(key.0)) {
+            addresses.add(port.lid, port.lmc, Target::Other);
+            addresses.add_guid(port.guid, Target::Other);
+        }
         for (i, device) in self.devices.iter().enumerate() {
-            if device.kind == DeviceKind::Aggregator {
-                let port = self.ports.get(&(i as u32, 1)).copied().unwrap_or_default();
-                addresses.add(port.lid, port.lmc, Target::Other);
-                addresses.add_guid(port.guid.or(device.guid), Target::Other);
+            if is_other(i as u32) {
+                addresses.add_guid(device.guid, Target::Other);
             }
         }
-        Ok((b.finish()?, addresses))
     }
 
     /// Every cable has two consistent ends: adds ends that the scan lacks, refuses contradictions, and settles the
@@ -290,7 +303,8 @@ impl Scan {
         for d in switches {
             let device = &self.devices[d as usize];
             let unique = counts.get(device.description.as_str()) == Some(&1);
-            let name = unique_name(&device.description, unique, device.guid, &device.id);
+            let identity = device.guid.map_or_else(|| device.id.clone(), guid_text);
+            let name = unique_name(&device.description, unique, &identity);
             let at = coordinates.and_then(|c| c.get(&device.guid?));
             let router = b.router(name, at.map_or(&[], |c| &c[..]));
             if let Some(guid) = device.guid {
@@ -314,11 +328,15 @@ impl Scan {
     ) -> Vec<(PortKey, RouterId)> {
         let mut cabled: BTreeMap<PortKey, RouterId> = BTreeMap::new();
         let (mut without_switch, mut aggregators) = (Vec::new(), 0);
+        let mut subnet_routers = BTreeSet::new();
         for end in &self.ends {
             let kind = self.devices[end.port.0 as usize].kind;
             match (kind, routers.get(&end.peer.0)) {
                 (DeviceKind::Switch, _) => {}
                 (DeviceKind::Aggregator, _) => aggregators += 1,
+                (DeviceKind::Router, _) => {
+                    subnet_routers.insert(end.port.0);
+                }
                 (DeviceKind::Adapter, Some(&router)) => {
                     cabled.insert(end.port, router);
                 }
@@ -337,6 +355,17 @@ impl Scan {
                 "{aggregators} aggregation nodes inside switches are neither hosts nor nodes; their links are kept"
             ));
         }
+        let subnet_routers: Vec<String> = subnet_routers
+            .into_iter()
+            .map(|d| self.devices[d as usize].description.clone())
+            .collect();
+        note_of(
+            notes,
+            &subnet_routers,
+            "router to another subnet is",
+            "routers to other subnets are",
+            "not among the nodes; the links are kept",
+        );
         let idle = self
             .devices
             .iter()
@@ -377,9 +406,9 @@ impl Scan {
                 DeviceKind::Switch => {
                     places.insert(end.port, Place::Switch(routers[&end.port.0]));
                 }
-                DeviceKind::Aggregator => {
+                DeviceKind::Aggregator | DeviceKind::Router => {
                     if let Some(&router) = routers.get(&end.peer.0) {
-                        places.insert(end.port, Place::Aggregator(router));
+                        places.insert(end.port, Place::Beside(router));
                     }
                 }
                 DeviceKind::Adapter => {}
@@ -388,37 +417,7 @@ impl Scan {
         places
     }
 
-    /// Names and host names of nodes. A description that several adapters share (the factory default) does not
-    /// identify the host, so it does not become a host name.
-    fn node_names(&self, nodes: &[(PortKey, RouterId)]) -> Vec<(String, String)> {
-        let mut by_description: HashMap<&str, Vec<u64>> = HashMap::new();
-        for ((device, port), _) in nodes {
-            let guid = self.port_of((*device, *port)).guid.unwrap_or_default();
-            by_description
-                .entry(&self.devices[*device as usize].description)
-                .or_default()
-                .push(guid);
-        }
-        nodes
-            .iter()
-            .map(|&((d, port), _)| {
-                let device = &self.devices[d as usize];
-                let guids = &by_description[device.description.as_str()];
-                let guid = self.port_of((d, port)).guid.or(device.guid);
-                let id = format!("{}[{port}]", device.id);
-                let name = unique_name(&device.description, guids.len() == 1, guid, &id);
-                let first = guids.iter().min().copied().unwrap_or_default();
-                let last = guids.iter().max().copied().unwrap_or_default();
-                let host = match device.description.split_whitespace().next() {
-                    Some(word) if last - first < ONE_ADAPTER => word.to_owned(),
-                    _ => name.clone(),
-                };
-                (name, host)
-            })
-            .collect()
-    }
-
-    fn port_of(&self, key: PortKey) -> Port {
+    pub(super) fn port_of(&self, key: PortKey) -> Port {
         self.ports.get(&key).copied().unwrap_or_default()
     }
 
@@ -441,11 +440,14 @@ impl Scan {
             let (Some(&from), Some(&to)) = (places.get(&end.port), places.get(&end.peer)) else {
                 continue;
             };
-            let name = match (from, to) {
-                (Place::Aggregator(_), _) | (_, Place::Aggregator(_)) => {
-                    format!("{} aggregation", end.rate)
-                }
-                _ => end.rate.to_string(),
+            let is_end =
+                |kind| [end.port.0, end.peer.0].map(|d| self.devices[d as usize].kind == kind);
+            let name = if is_end(DeviceKind::Aggregator).contains(&true) {
+                format!("{} aggregation", end.rate)
+            } else if is_end(DeviceKind::Router).contains(&true) {
+                format!("{} to other subnets", end.rate)
+            } else {
+                end.rate.to_string()
             };
             let kind = b.kind(&name, false);
             let latency = match to {
@@ -494,6 +496,7 @@ impl Addresses {
         for lid in lids(lid, lmc) {
             self.lids.entry(lid).or_insert(target);
         }
+        self.further.extend(lids(lid, lmc).skip(1));
     }
 
     fn add_guid(&mut self, guid: Option<u64>, target: Target) {
@@ -513,24 +516,6 @@ fn end_of(place: Place) -> End {
     match place {
         Place::Switch(router) => End::Router(router),
         Place::Node(node) => End::Node(node),
-        Place::Aggregator(router) => End::Hosts(router),
-    }
-}
-
-fn count<'a>(names: impl Iterator<Item = &'a str>) -> HashMap<&'a str, usize> {
-    let mut counts = HashMap::new();
-    for name in names {
-        *counts.entry(name).or_default() += 1;
-    }
-    counts
-}
-
-/// The description if it is unique, else with the GUID (or the scan's id) appended.
-fn unique_name(description: &str, unique: bool, guid: Option<u64>, id: &str) -> String {
-    let identity = guid.map_or_else(|| id.to_owned(), guid_text);
-    match (description.is_empty(), unique) {
-        (true, _) => identity,
-        (false, true) => description.to_owned(),
-        (false, false) => format!("{description} [{identity}]"),
+        Place::Beside(router) => End::Hosts(router),
     }
 }

@@ -20,10 +20,18 @@
 
 use super::rate::Rate;
 use super::{DeviceKind, End, Messages, PortKey, Scan, port_number};
+use crate::fabric::names::note_of;
 use crate::text::{Line, Text, decimal_u32, float, hexadecimal, words};
 use hopbyte_fabric::InputError;
 use memchr::{memchr, memmem, memrchr};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Hints for captures of another part of the fabric.
+const ALL_DOWN: &str = "iblinkinfo -d lists the ports that are down; run it without -d";
+const NO_LIDS: &str =
+    "no subnet manager has assigned LIDs; iblinkinfo -l and ibnetdiscover name the ports by GUID";
+const CAS_ONLY: &str =
+    "iblinkinfo --cas-only leaves out the cables between switches; run it without the option";
 
 /// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
@@ -42,6 +50,8 @@ pub fn read(text: &Text) -> Result<Scan, InputError> {
         scan: Scan::new(text),
         by_lid: HashMap::new(),
         head: None,
+        has_switch: false,
+        without_lid: 0,
     };
     for line in text.lines() {
         let trimmed = line.trimmed();
@@ -57,7 +67,7 @@ pub fn read(text: &Text) -> Result<Scan, InputError> {
             reader.heading(line)?;
         }
     }
-    Ok(reader.scan)
+    reader.finish()
 }
 
 struct Reader<'a> {
@@ -66,6 +76,10 @@ struct Reader<'a> {
     by_lid: HashMap<u32, (u32, bool)>,
     /// Last heading: kind, GUID of a switch, description.
     head: Option<(DeviceKind, Option<u64>, &'a [u8])>,
+    /// Whether a heading is that of a switch.
+    has_switch: bool,
+    /// Cabled ports without a LID at one of their ends.
+    without_lid: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -87,7 +101,8 @@ impl<'a> Reader<'a> {
         };
         let kind = match word {
             b"Switch" if colon || rest.starts_with(b"0x") => DeviceKind::Switch,
-            b"CA" | b"RT" | b"Router" if colon => DeviceKind::Adapter,
+            b"CA" if colon => DeviceKind::Adapter,
+            b"RT" | b"Router" if colon => DeviceKind::Router,
             _ => return Err(wrong()),
         };
         let rest = rest.strip_suffix(b":").unwrap_or(rest);
@@ -100,8 +115,65 @@ impl<'a> Reader<'a> {
         if kind == DeviceKind::Switch && guid.is_none() {
             return Err(wrong());
         }
+        self.has_switch |= kind == DeviceKind::Switch;
         self.head = Some((kind, guid, name));
         Ok(())
+    }
+
+    /// Checks that the cables of switches are there, and tells switches without a heading from adapters.
+    fn finish(mut self) -> Result<Scan, InputError> {
+        let expected = "cabled ports of switches";
+        if self.scan.ends.is_empty() {
+            let (found, hint) = match self.without_lid {
+                0 => ("no port with a cable", ALL_DOWN),
+                _ => ("cabled ports that all have LID 0", NO_LIDS),
+            };
+            return Err(self.text.error(found, expected).hint(hint));
+        }
+        // Adapters alone are refused as such, if all of them have a heading.
+        let mut devices = self.by_lid.values();
+        if !self.has_switch && devices.any(|&(_, seen)| !seen) {
+            let found = "no heading Switch:";
+            return Err(self.text.error(found, expected).hint(CAS_ONLY));
+        }
+        match self.without_lid {
+            0 => {}
+            1 => self.scan.notes.push(
+                "1 cabled port has LID 0 at an end, since no subnet manager set it up, and is left out".into(),
+            ),
+            n => self.scan.notes.push(format!(
+                "{n} cabled ports have LID 0 at an end, since no subnet manager set them up, and are left out"
+            )),
+        }
+        self.tell_switches();
+        Ok(self.scan)
+    }
+
+    /// A device without a heading is a switch if it has more ports than an adapter, as far as cables show them.
+    fn tell_switches(&mut self) {
+        let mut far: HashMap<u32, BTreeSet<u16>> = HashMap::new();
+        for end in &self.scan.ends {
+            far.entry(end.peer.0).or_default().insert(end.peer.1);
+        }
+        let without = self.by_lid.iter().filter(|(_, (_, seen))| !seen);
+        let without: BTreeMap<u32, u32> = without.map(|(&lid, &(d, _))| (d, lid)).collect();
+        let mut told = Vec::new();
+        for (device, lid) in without {
+            let many = |ports: &BTreeSet<u16>| ports.len() > 1 || ports.last() > Some(&2);
+            let own = &mut self.scan.devices[device as usize];
+            if own.kind == DeviceKind::Adapter && far.get(&device).is_some_and(many) {
+                (own.kind, own.lid) = (DeviceKind::Switch, Some(lid));
+                told.push(own.description.clone());
+            }
+        }
+        let verb = "no heading (was the file cut?), so only ports at far ends of cables are known";
+        note_of(
+            &mut self.scan.notes,
+            &told,
+            "switch has",
+            "switches have",
+            verb,
+        );
     }
 
     fn port(&mut self, line: Line<'a>) -> Result<(), InputError> {
@@ -124,6 +196,10 @@ impl<'a> Reader<'a> {
         };
         let (place, name) = far.split_at(quote);
         let (_, lid, number) = self.place(line, place)?;
+        let Some(port) = port.filter(|_| lid != 0) else {
+            self.without_lid += 1;
+            return Ok(());
+        };
         let name = memrchr(b'"', name).map_or(&b""[..], |end| &name[1.min(end)..end]);
         let peer = (self.device(lid, None, None), number);
         self.scan.address(peer, None, Some(lid), 0);
@@ -140,17 +216,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The port of the line; its device has the last heading's name.
-    fn near(&mut self, line: Line<'a>, near: &[u8]) -> Result<PortKey, InputError> {
+    /// The port of the line, unless its LID is 0; its device has the last heading's name.
+    fn near(&mut self, line: Line<'a>, near: &[u8]) -> Result<Option<PortKey>, InputError> {
         let (guid, lid, number) = self.place(line, near)?;
         let Some((kind, head_guid, name)) = self.head else {
             return Err(self.text.error_at(line, "a heading Switch: or CA: first"));
         };
+        if lid == 0 {
+            return Ok(None);
+        }
         let device = self.device(lid, Some(kind), head_guid);
         self.scan.describe(device, name);
         let guid = guid.filter(|_| kind != DeviceKind::Switch);
         self.scan.address((device, number), guid, Some(lid), 0);
-        Ok((device, number))
+        Ok(Some((device, number)))
     }
 
     /// Reads `[0xGUID] ["NAME"] LID PORT[  ]`.

@@ -22,6 +22,9 @@ pub struct Messages {
     first: String,
 }
 
+/// What `dump_lfts` prints first; nothing is missing.
+const REPLACED: &[u8] = b"*** WARNING ***: this command has been replaced by dump_fts";
+
 impl Messages {
     /// Whether a line is such a message, which is counted, or a command.
     pub fn take(&mut self, line: Line<'_>) -> bool {
@@ -29,12 +32,12 @@ impl Messages {
         if is {
             self.add(line);
         }
-        is || is_command(line.trimmed())
+        is || is_remark(line.trimmed())
     }
 
     /// Whether a line is such a message or a command.
     pub fn is_one(line: Line<'_>) -> bool {
-        is_message(line.trimmed()) || is_command(line.trimmed())
+        is_message(line.trimmed()) || is_remark(line.trimmed())
     }
 
     /// Counts a line that says that something could not be read.
@@ -57,6 +60,11 @@ impl Messages {
             self.count, self.first
         ));
     }
+}
+
+/// Whether a line says nothing of the fabric and nothing of what could not be read.
+fn is_remark(line: &[u8]) -> bool {
+    line.starts_with(REPLACED) || is_command(line)
 }
 
 fn is_message(line: &[u8]) -> bool {

@@ -12,6 +12,7 @@ mod lid_matrix;
 pub(super) mod link_info;
 mod messages;
 pub(super) mod netloc;
+mod node_names;
 pub(super) mod port_lines;
 pub(crate) mod rate;
 pub(super) mod records;
@@ -25,15 +26,17 @@ use crate::text::{Line, Text};
 use hopbyte_fabric::{InputError, NodeId, RouterId};
 pub use messages::Messages;
 use rate::Rate;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// A switch: a router of the fabric.
     Switch,
-    /// A channel adapter (or a router to another subnet): its cabled ports are nodes.
+    /// A channel adapter: its cabled ports are nodes.
     Adapter,
+    /// A router to another subnet; not a host.
+    Router,
     /// The adapter inside a switch for in-network aggregation of collectives; not a host.
     Aggregator,
 }
@@ -95,6 +98,8 @@ pub struct Scan {
     pub ends: Vec<End>,
     /// Warnings and errors of the tool among its output.
     pub messages: Messages,
+    /// Notes of the reader.
+    pub notes: Vec<String>,
 }
 
 /// Target of a LID or GUID.
@@ -104,7 +109,7 @@ pub enum Target {
     Switch(RouterId),
     /// An adapter port.
     Node(NodeId),
-    /// Not a node: an aggregation node.
+    /// Not a node: an aggregation node, or a router to another subnet.
     Other,
 }
 
@@ -115,6 +120,8 @@ pub struct Addresses {
     pub lids: HashMap<u32, Target>,
     /// By node GUID of switches, port GUID and node GUID of adapters.
     pub guids: HashMap<u64, Target>,
+    /// LIDs of ports with LMC above 0, without the base LIDs.
+    pub further: HashSet<u32>,
 }
 
 impl Scan {
@@ -126,6 +133,7 @@ impl Scan {
             ports: HashMap::new(),
             ends: Vec::new(),
             messages: Messages::default(),
+            notes: Vec::new(),
         }
     }
 
@@ -171,6 +179,15 @@ impl Scan {
         known.lid = lid.or(known.lid);
         known.lmc = lmc.max(known.lmc);
     }
+}
+
+/// Whether a line is of `ibhosts` or `ibswitches`: `Ca : 0x0002c90300000300 ports 1 "node031 HCA-1"`.
+pub fn is_device_list(line: Line<'_>) -> bool {
+    let mut words = line.words();
+    matches!(words.next(), Some(b"Ca" | b"Switch" | b"Rt"))
+        && words.next() == Some(b":")
+        && words.next().is_some_and(|w| w.starts_with(b"0x"))
+        && words.next() == Some(b"ports")
 }
 
 /// A port number from its digits.

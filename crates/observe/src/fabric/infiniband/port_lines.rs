@@ -26,7 +26,8 @@ pub fn recognise(line: Line<'_>) -> bool {
 fn kind(word: &[u8]) -> Option<DeviceKind> {
     match word {
         b"SW" => Some(DeviceKind::Switch),
-        b"CA" | b"RT" => Some(DeviceKind::Adapter),
+        b"CA" => Some(DeviceKind::Adapter),
+        b"RT" => Some(DeviceKind::Router),
         _ => None,
     }
 }

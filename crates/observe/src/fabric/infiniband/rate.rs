@@ -1,22 +1,8 @@
 //! Width and speed of an InfiniBand link.
 
+use hopbyte_fabric::infiniband::{SPEEDS, WIDTHS, capacity};
 use hopbyte_fabric::units::BytesPerSecond;
 use std::fmt;
-
-/// Signalling speeds by the names of `ibnetdiscover`, with the data rate of four lanes in bytes per second
-/// (InfiniBand Architecture Specification 1, 5.6 and 5.11: 8b/10b coding up to QDR, 64b/66b from FDR10 on; from EDR
-/// on the names refer to the data rate).
-const SPEEDS: [(&str, f64); 9] = [
-    ("SDR", 1e9),
-    ("DDR", 2e9),
-    ("QDR", 4e9),
-    ("FDR10", 5e9),
-    ("FDR", 56.25e9 * 64.0 / 66.0 / 8.0),
-    ("EDR", 12.5e9),
-    ("HDR", 25e9),
-    ("NDR", 50e9),
-    ("XDR", 100e9),
-];
 
 /// Trained width and speed of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +22,10 @@ impl Rate {
 
     /// Reads `4x` and `QDR`; `None` if the first word is not a width.
     pub fn parse(width: &[u8], speed: &[u8]) -> Option<Self> {
-        let width = match width.to_ascii_lowercase().as_slice() {
-            b"1x" => 1,
-            b"2x" => 2,
-            b"4x" => 4,
-            b"8x" => 8,
-            b"12x" => 12,
-            _ => return None,
-        };
+        let lanes = width.strip_suffix(b"x").or(width.strip_suffix(b"X"))?;
+        let width = WIDTHS
+            .into_iter()
+            .find(|w| w.to_string().as_bytes() == lanes)?;
         let speed = SPEEDS
             .iter()
             .position(|(name, _)| name.as_bytes().eq_ignore_ascii_case(speed));
@@ -107,8 +89,7 @@ impl Rate {
 
     /// Data rate of one direction. An unknown speed counts as SDR, which every port supports.
     pub fn capacity(self) -> BytesPerSecond {
-        let four_lanes = SPEEDS[usize::from(self.speed.unwrap_or(0))].1;
-        BytesPerSecond(four_lanes * f64::from(self.width) / 4.0)
+        capacity(self.width, usize::from(self.speed.unwrap_or(0)))
     }
 
     /// Common rate of the two ends of a cable: the known one, else the slower one.

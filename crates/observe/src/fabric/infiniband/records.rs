@@ -26,7 +26,7 @@ const HEADS: [(&[u8], DeviceKind); 4] = [
     (b"Switch", DeviceKind::Switch),
     (b"Ca", DeviceKind::Adapter),
     (b"Hca", DeviceKind::Adapter),
-    (b"Rt", DeviceKind::Adapter),
+    (b"Rt", DeviceKind::Router),
 ];
 
 /// Whether a line is in this format.
@@ -212,7 +212,8 @@ impl<'a> Reader<'a> {
         let hex = |prefix: &[u8]| id.strip_prefix(prefix).and_then(hexadecimal);
         let by_letter = match id.first_chunk::<2>() {
             Some(b"S-") => Some(DeviceKind::Switch),
-            Some(b"H-" | b"R-") => Some(DeviceKind::Adapter),
+            Some(b"H-") => Some(DeviceKind::Adapter),
+            Some(b"R-") => Some(DeviceKind::Router),
             _ => None,
         };
         if let Some(&(device, _)) = self.by_id.get(&full(id)) {

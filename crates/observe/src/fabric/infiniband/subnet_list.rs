@@ -61,7 +61,7 @@ pub fn read(text: &Text) -> Result<Scan, InputError> {
 
 /// One end of a line.
 struct Side<'a> {
-    is_switch: bool,
+    kind: DeviceKind,
     node: u64,
     port: u64,
     lid: u32,
@@ -82,9 +82,10 @@ impl<'a> Side<'a> {
             words(part).find_map(|w| w.strip_prefix(name).and_then(hexadecimal))
         };
         let side = Self {
-            is_switch: match words(head).next()? {
-                b"SW" | b"SW-SM" => true,
-                b"CA" | b"CA-SM" | b"RT" | b"RT-SM" => false,
+            kind: match words(head).next()? {
+                b"SW" | b"SW-SM" => DeviceKind::Switch,
+                b"CA" | b"CA-SM" => DeviceKind::Adapter,
+                b"RT" | b"RT-SM" => DeviceKind::Router,
                 _ => return None,
             },
             node: hex(head, b"NodeGUID:")?,
@@ -101,17 +102,12 @@ impl<'a> Side<'a> {
     /// Finds or adds the device; `None` if it had another kind before.
     fn add(&self, scan: &mut Scan, by_guid: &mut HashMap<u64, u32>) -> Option<PortKey> {
         let device = *by_guid.entry(self.node).or_insert_with(|| {
-            let kind = if self.is_switch {
-                DeviceKind::Switch
-            } else {
-                DeviceKind::Adapter
-            };
-            scan.device(kind, super::guid_text(self.node), Some(self.node))
+            scan.device(self.kind, super::guid_text(self.node), Some(self.node))
         });
         let is_switch = scan.devices[device as usize].kind == DeviceKind::Switch;
         scan.describe(device, self.description);
         let key = (device, self.number);
         scan.address(key, Some(self.port), Some(self.lid), 0);
-        (is_switch == self.is_switch).then_some(key)
+        (is_switch == (self.kind == DeviceKind::Switch)).then_some(key)
     }
 }

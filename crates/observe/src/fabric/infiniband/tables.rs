@@ -93,12 +93,23 @@ pub struct TableReader<'a> {
     moved: BTreeSet<u32>,
     /// Entries that leave by a port without a cable.
     uncabled: BTreeSet<String>,
-    /// Nodes with two entries in one table.
+    /// LIDs with two entries in one table.
     repeated: BTreeSet<String>,
+    /// Whether each LID was met that is a further one of its port.
+    further: Vec<bool>,
     /// Tables that end without their entry count.
     cut: Vec<String>,
     /// Whether any file had content that was read.
     read: bool,
+}
+
+/// A line of a table that leads to a node.
+struct Entry {
+    node: NodeId,
+    port: u16,
+    lid: usize,
+    /// Whether the scan has the LID; otherwise the line's GUID gave the node.
+    known: bool,
 }
 
 /// The switch of the current entries.
@@ -135,6 +146,7 @@ impl<'a> TableReader<'a> {
             moved: BTreeSet::new(),
             uncabled: BTreeSet::new(),
             repeated: BTreeSet::new(),
+            further: vec![false; 1 << 16],
             cut: Vec::new(),
             read: false,
         }
@@ -196,6 +208,7 @@ impl<'a> TableReader<'a> {
                         known.get_or_insert(target);
                     }
                 }
+                self.addresses.further.extend(first + 1..=last);
             }
         }
         Ok(())
@@ -263,13 +276,22 @@ impl<'a> TableReader<'a> {
             return Err(text.error_at(line, "a heading 'Unicast lids …' first"));
         };
         section.lines += 1;
-        if let Some((node, port)) = self.entry(text, line)? {
-            let known = &mut section.ports[node.index()];
-            let other = std::mem::replace(known, port + 1);
-            if other != 0 && other != port + 1 {
-                let node = &self.fabric.node(node).name;
-                self.repeated.insert(format!("{node} in {}", section.name));
+        let Some(entry) = self.entry(text, line)? else {
+            return Ok(());
+        };
+        let kept = &mut section.ports[entry.node.index()];
+        let further = self.addresses.further.contains(&(entry.lid as u32));
+        // Entries ascend, so the first LID of a port that only its GUID identifies is the base LID.
+        if further || (!entry.known && *kept != 0) {
+            if let Some(met) = self.further.get_mut(entry.lid) {
+                *met = true;
             }
+            return Ok(());
+        }
+        let other = std::mem::replace(kept, entry.port + 1);
+        if other != 0 && other != entry.port + 1 {
+            let node = &self.fabric.node(entry.node).name;
+            self.repeated.insert(format!("{node} in {}", section.name));
         }
         Ok(())
     }
@@ -310,13 +332,18 @@ impl<'a> TableReader<'a> {
     }
 
     /// Reads `0x0001 036 …`: LID, port, and the node it leads to if it is one.
-    fn entry(&mut self, text: &Text, line: Line<'_>) -> Result<Option<(NodeId, u16)>, InputError> {
+    fn entry(&mut self, text: &Text, line: Line<'_>) -> Result<Option<Entry>, InputError> {
         // Fast path: most lines of a large subnet have a known LID and a port, and no remark.
         if let Some((lid, port)) = plain_entry(line.bytes)
             && let Some(Some(target)) = self.by_lid.get(lid)
         {
             return Ok(match target {
-                Target::Node(node) => Some((*node, port)),
+                Target::Node(node) => Some(Entry {
+                    node: *node,
+                    port,
+                    lid,
+                    known: true,
+                }),
                 _ => None,
             });
         }
@@ -341,7 +368,12 @@ impl<'a> TableReader<'a> {
         }
         // Switches forward by LID; the GUID is used for scans made before LIDs were assigned.
         match by_lid.or(by_guid) {
-            Some(Target::Node(node)) => Ok(Some((node, port))),
+            Some(Target::Node(node)) => Ok(Some(Entry {
+                node,
+                port,
+                lid: lid as usize,
+                known: by_lid.is_some(),
+            })),
             Some(_) => Ok(None),
             None => {
                 self.unknown_lids.insert(lid);
@@ -417,6 +449,13 @@ impl<'a> TableReader<'a> {
             "destinations have",
             "several entries in one table; the last is used",
         );
+        match self.further.iter().filter(|&&met| met).count() {
+            0 => {}
+            1 => notes.push("the path of 1 further LID of a port (LMC) is not used, that of the base LID is".into()),
+            n => notes.push(format!(
+                "the paths of {n} further LIDs of ports (LMC) are not used, those of the base LIDs are"
+            )),
+        }
         note_of(
             notes,
             &self.cut,

@@ -104,7 +104,7 @@ impl<'a> Document<'a> {
                 return Err(instance.wrong(text, "an instance with name and device"));
             };
             let count = instance.word("count").unwrap_or("1").parse::<usize>().ok();
-            let count = count.filter(|c| first + c <= MAX_NODES as usize);
+            let count = count.filter(|&c| c <= MAX_NODES as usize - first);
             let expected = format!("a count, and at most {MAX_NODES} instances");
             let count = count.ok_or_else(|| instance.wrong(text, expected))?;
             let at = match known.get(device) {

@@ -167,6 +167,11 @@ fn wrong_documents_are_refused_with_their_place() {
             "a count",
         ),
         (
+            "device: switch, count: 2",
+            "device: switch, count: 18446744073709551614",
+            "a count",
+        ),
+        (
             "name: xpu, count: 2",
             "name: xpu, count: 999999999",
             "a count of at most",

@@ -7,7 +7,7 @@ use super::names::{Operation, element, operation, size};
 use super::{Call, Job, Texts, rank_in, ranks};
 use crate::ObserveError;
 use crate::text::Text;
-use hopbyte_fabric::collective::{Algorithms, Collective};
+use hopbyte_fabric::collective::Algorithms;
 use hopbyte_fabric::{InputError, Traffic};
 use memchr::memmem;
 use serde::Deserialize;
@@ -109,14 +109,9 @@ pub(in super::super) fn read(
             rooted += u64::from(add(&mut job, rank, entry, (members, about)));
         }
     }
-    let mut note = |count: u64, text: &str| {
-        if count > 0 {
-            job.notes.push(format!("{count} {text}"));
-        }
-    };
-    note(earlier, "earlier calls had left the recorder's buffer");
-    note(open, "calls had not completed when the recorder was dumped");
-    note(
+    job.note(earlier, "earlier calls had left the recorder's buffer");
+    job.note(open, "calls had not completed when the recorder was dumped");
+    job.note(
         rooted,
         "calls have a root that the recorder does not hold: the first member is taken",
     );
@@ -198,13 +193,7 @@ fn add(
                 bytes: size(kind, (input, output), members.len()),
             };
             job.call(call, rank, 1);
-            matches!(
-                kind,
-                Collective::Broadcast
-                    | Collective::Reduce
-                    | Collective::Gather
-                    | Collective::Scatter
-            )
+            kind.has_root()
         }
         _ => {
             let bytes = input.max(output) as f64;

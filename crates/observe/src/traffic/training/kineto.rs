@@ -119,7 +119,7 @@ pub(in super::super) fn read(
     texts: Texts<'_>,
     rules: &Algorithms,
 ) -> Result<Traffic, ObserveError> {
-    let (mut job, mut shortened) = (Job::default(), 0);
+    let (mut job, mut shortened, mut rootless) = (Job::default(), 0, 0);
     for text in texts {
         let text = text?;
         let document: Document = text
@@ -153,12 +153,18 @@ pub(in super::super) fn read(
             rank,
             groups: info.map_or(&Value::Null, |i| &i.pg_config),
             shortened: 0,
+            rootless: 0,
         };
         for call in &calls {
             of_rank.add(call, &mut job)?;
         }
         shortened += of_rank.shortened;
+        rootless += of_rank.rootless;
     }
+    job.note(
+        rootless,
+        "calls have no root in their group: the first member is taken",
+    );
     job.lose(
         "of groups whose ranks are shortened in the trace are not in the traffic",
         shortened,
@@ -166,12 +172,17 @@ pub(in super::super) fn read(
     job.finish(source, rules)
 }
 
+/// Reason to leave out calls of which neither size can be read.
+const UNKNOWN_SIZE: &str = "of unknown size are not in the traffic";
+
 /// The file of a rank.
 struct OfRank<'a> {
     text: &'a Text,
     rank: u32,
     groups: &'a Value,
     shortened: u64,
+    /// Calls whose root is assumed.
+    rootless: u64,
 }
 
 impl OfRank<'_> {
@@ -193,14 +204,23 @@ impl OfRank<'_> {
             job.lose(format!("with elements of the unknown type '{dtype}'"), 1);
             return Ok(());
         };
-        let elements = |value: &Value| whole_value(value).unwrap_or(0);
-        let bytes = |value: &Value| elements(value).saturating_mul(each);
-        let (input, output) = (bytes(&call.input), bytes(&call.output));
+        let bytes = |value: &Value| Some(whole_value(value)?.saturating_mul(each));
+        let sizes = (bytes(&call.input), bytes(&call.output));
+        let sizeless = operation == Operation::Collective(Collective::Barrier);
+        if sizes == (None, None) && !sizeless {
+            job.lose(UNKNOWN_SIZE, 1);
+            return Ok(());
+        }
+        let (input, output) = (sizes.0.unwrap_or(0), sizes.1.unwrap_or(0));
         let message = (input.max(output) as f64, 1);
         let phase = phase(call);
         match operation {
             Operation::Collective(kind) => {
                 if let (Collective::Alltoall, Some(parts)) = (kind, parts(&call.split, &members)) {
+                    if sizes.0.is_none() {
+                        job.lose(UNKNOWN_SIZE, 1);
+                        return Ok(());
+                    }
                     let all: u64 = parts.iter().sum();
                     for (&to, part) in members.iter().zip(parts) {
                         let share = input as f64 * (part as f64 / all.max(1) as f64);
@@ -209,13 +229,9 @@ impl OfRank<'_> {
                     return Ok(());
                 }
                 let root = whole_value(&call.rank).filter(|&r| r < members.len() as u64);
-                let root = match kind {
-                    Collective::Broadcast
-                    | Collective::Reduce
-                    | Collective::Gather
-                    | Collective::Scatter => root.unwrap_or(0) as u32,
-                    _ => 0,
-                };
+                let root = root.filter(|_| kind.has_root());
+                self.rootless += u64::from(kind.has_root() && root.is_none());
+                let root = root.unwrap_or(0) as u32;
                 let group = job.group(&members);
                 let group = group.ok_or_else(|| self.text.error("groups of a job", "fewer"))?;
                 let bytes = size(kind, (input, output), members.len());

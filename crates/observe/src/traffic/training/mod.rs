@@ -114,6 +114,13 @@ impl Job {
         }
     }
 
+    /// A remark on calls of the traffic, if there are any.
+    fn note(&mut self, calls: u64, text: &str) {
+        if calls > 0 {
+            self.notes.push(format!("{calls} {text}"));
+        }
+    }
+
     /// The traffic, with collectives expanded by `rules`, or by NCCL's if they name no library.
     fn finish(mut self, source: &str, rules: &Algorithms) -> Result<Traffic, ObserveError> {
         let named = self.groups.iter().flatten().filter(|&&r| r != OUTSIDE);

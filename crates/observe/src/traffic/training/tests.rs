@@ -128,6 +128,30 @@ fn parts_of_an_all_to_all_go_to_their_members() {
 }
 
 #[test]
+fn sizes_and_roots_that_are_not_there_are_counted_in_notes() {
+    let call = event("cpu_op", "allreduce", "[0, 1]", 500, "");
+    for nelems in ["-1", "\"many\"", "null"] {
+        let unsized_call = call.replace("500", nelems);
+        let read = traffic(&text("t.json", kineto(0, 2, &[unsized_call]))).unwrap();
+        let note = read.notes.last().unwrap();
+        let expected = "incomplete: 1 calls of unknown size are not in the traffic";
+        assert_eq!(note, expected, "{nelems}");
+    }
+    let half = call.replace("\"In msg nelems\": 500, ", "");
+    let read = traffic(&text("t.json", kineto(0, 2, &[half]))).unwrap();
+    assert_eq!(bytes(&read, 0, 1), 1000.0, "the output's size");
+    let told = |rank: &str| {
+        let more = format!(r#", "Rank": {rank}"#);
+        let call = event("cpu_op", "broadcast", "[0, 1]", 5, &more);
+        let read = traffic(&text("t.json", kineto(0, 2, &[call]))).unwrap();
+        read.notes
+            .iter()
+            .any(|n| n.starts_with("1 calls have no root"))
+    };
+    assert_eq!([told("1"), told("2"), told("-1")], [false, true, true]);
+}
+
+#[test]
 fn traces_that_cannot_be_used_say_why() {
     let whole = kineto(0, 2, &[event("cpu_op", "allreduce", "[0, 1]", 5, "")]);
     let nameless = whole.replace("Collective name", "other");

@@ -248,10 +248,9 @@ impl SourceArgs {
     pub fn read(&self, of: &[PathBuf], fabric: &Fabric, over: Option<f64>) -> Result<LinkReading> {
         match self.stream(of, None)? {
             Some(stream) => Ok(stream.latest(fabric, self.about.interval.or(over))?),
-            None => {
-                self.only_kept()?;
-                Ok(inputs::reading(of, fabric, &self.about.options())?)
-            }
+            None => self
+                .only_kept()
+                .and_then(|()| Ok(inputs::reading(of, fabric, &self.about.options())?)),
         }
     }
 
@@ -262,15 +261,14 @@ impl SourceArgs {
         from: Option<f64>,
         every: Duration,
     ) -> Result<Source> {
-        if sources.is_empty() {
-            self.only_kept()?;
-            inputs::unused(&self.about.options())?;
-            return Ok(Source::None);
-        }
         if let Some(stream) = self.stream(sources, from)? {
             return Ok(stream);
         }
         self.only_kept()?;
+        if sources.is_empty() {
+            inputs::unused(&self.about.options())?;
+            return Ok(Source::None);
+        }
         Ok(Source::files(sources.to_vec(), self.about.options(), every))
     }
 

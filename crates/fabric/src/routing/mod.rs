@@ -183,6 +183,13 @@ impl Routing {
         }
     }
 
+    /// Whether all traffic of a pair takes the same links.
+    pub fn has_one_path(&self, fabric: &Fabric, from: NodeId, to: NodeId) -> bool {
+        let mut shares = Vec::new();
+        let found = self.shares(fabric, from, to, &mut shares);
+        self.is_single_path() || found.is_ok() && shares.iter().all(|s| s.1 > 1.0 - 1e-9)
+    }
+
     /// Whether the next hop depends only on router and destination, so that all routes to a node form a tree.
     pub fn is_destination_based(&self) -> bool {
         match self {

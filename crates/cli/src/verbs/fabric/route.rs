@@ -95,7 +95,8 @@ pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
         from: fabric.node(from).name.clone(),
         to: fabric.node(to).name.clone(),
         routing: routing.describe(),
-        single_path: is_whole(fabric, routing, from, to) && is_whole(fabric, routing, to, from),
+        single_path: routing.has_one_path(fabric, from, to)
+            && routing.has_one_path(fabric, to, from),
         request,
         response,
         request_mean_hops: routing.mean_hops(fabric, from, to).ok(),
@@ -108,13 +109,6 @@ pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
         write(&pair, out)?;
     }
     Ok(Answer::of(pair.unroutable.is_empty()))
-}
-
-/// Whether every link of the pair's paths carries all of its traffic, as on a single path.
-fn is_whole(fabric: &Fabric, routing: &Routing, from: NodeId, to: NodeId) -> bool {
-    let mut shares = Vec::new();
-    let found = routing.shares(fabric, from, to, &mut shares);
-    routing.is_single_path() || found.is_ok() && shares.iter().all(|s| s.1 > 1.0 - 1e-9)
 }
 
 fn steps(

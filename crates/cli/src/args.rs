@@ -276,8 +276,7 @@ impl SourceArgs {
     fn only_kept(&self) -> Result<()> {
         if let Some(at) = self.at {
             let expected = "a collector or the folder of its store, which keep ticks";
-            let found = format!("the time {at} without one");
-            return Err(InputError::new("--at", found, expected).into());
+            return Err(InputError::new("--at", at.to_string(), expected).into());
         }
         Ok(())
     }

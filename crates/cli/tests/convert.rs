@@ -255,7 +255,7 @@ fn fat_trees_with_a_leaf_at_the_top_go_to_slurm() {
             } else {
                 "Switch"
             };
-            text += &format!("{kind} 8 \"{device}\"\n");
+            text += &format!("{kind} 8 \"{device}\" # \"{device}\"\n");
             for (i, peer) in peers.iter().enumerate() {
                 let back = devices[peer].iter().position(|p| p == device).unwrap();
                 text += &format!("[{}] \"{peer}\"[{}]\n", i + 1, back + 1);

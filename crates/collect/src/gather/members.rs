@@ -50,6 +50,8 @@ pub struct Member {
     pub(super) reported: bool,
     /// Time of the last hello, by the collector's clock; 0: none since the start of the collector.
     pub(super) greeted_ns: u64,
+    /// Sources of an earlier agent whose numbers the present one declared for others.
+    pub(super) replaced: Vec<Box<str>>,
     /// Distinguishes the names that a number had.
     born: u64,
 }
@@ -75,6 +77,7 @@ impl Member {
             bytes: 0,
             reported: false,
             greeted_ns: 0,
+            replaced: Vec::new(),
             born,
         }
     }

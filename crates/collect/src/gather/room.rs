@@ -1,5 +1,6 @@
 //! The bounds on names and values, and what makes room: names of silent nodes, and kinds of sources without a node.
 
+use super::members::Member;
 use super::{Channel, Gathering};
 use crate::Refusal;
 use crate::block::MOST_NODES;
@@ -139,19 +140,26 @@ impl Gathering {
 
     /// Drops the sources of earlier agents of a node that the present one has not.
     pub(super) fn drop_undeclared(&mut self, id: u32) {
-        let state = &mut self.members[id].state;
-        let shapes = state.drop_undeclared();
-        if shapes.is_empty() {
+        let Member {
+            state, replaced, ..
+        } = &mut self.members[id];
+        let mut earlier = std::mem::take(replaced);
+        let dropped = state.drop_undeclared();
+        earlier.extend(
+            dropped
+                .iter()
+                .map(|&s| self.shapes.layout(s).source.as_str().into()),
+        );
+        if earlier.is_empty() {
             return;
         }
-        let layouts: Vec<_> = shapes.iter().map(|&s| self.shapes.layout(s)).collect();
         let held = state.sources.iter().flatten();
         let now: Vec<&str> = held.map(|h| &*self.shapes.layout(h.shape).source).collect();
         // A source that is still read may have another place, or other ports.
-        for layout in layouts.iter().filter(|l| !now.contains(&&*l.source)) {
+        for source in earlier.iter().filter(|s| !now.contains(&&***s)) {
             self.events.gone_sources += 1;
             if self.gone.len() < MOST_GONE {
-                let (name, source) = (&state.name, &layout.source);
+                let name = &state.name;
                 let text = format!("{name}: the agent that started last has no source {source}");
                 self.gone.push(text);
             }
@@ -177,6 +185,14 @@ impl Gathering {
         }
         let shape = self.shapes.intern(shape)?;
         let member = &mut self.members[id];
+        let held = member.state.sources.get(usize::from(origin.source));
+        if let Some(Some(held)) = held
+            && !held.declared
+            && held.shape != shape
+        {
+            let source = &self.shapes.layout(held.shape).source;
+            member.replaced.push(source.as_str().into());
+        }
         member.state.declare(origin, shape, &self.shapes)?;
         member.segment = 0;
         self.measure(id);

@@ -143,7 +143,7 @@ pub struct Held {
     /// Whether absolute values were received, so that differences have a base.
     based: bool,
     /// Whether the present agent declared it, not only an earlier one.
-    declared: bool,
+    pub(crate) declared: bool,
 }
 
 impl Held {

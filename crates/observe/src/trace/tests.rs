@@ -120,13 +120,19 @@ fn simgrid_collectives() {
     assert!(matches!(calls[9], Call::Collective { row: Some(0), .. }));
     // Elements of type 1 (int) are 4 bytes.
     assert_eq!(t.ranks[1].rows, [4.0, 8.0]);
+    let vector = |mut call| {
+        if let Call::Collective { how, .. } = &mut call {
+            how.vector = true;
+        }
+        call
+    };
     assert_eq!(
         calls[10..],
         [
-            collective(C::Allgather, 0, 5.0),
+            vector(collective(C::Allgather, 0, 5.0)),
             collective(C::Gather, 1, 1.0),
             collective(C::Scatter, 1, 1.0),
-            collective(C::ReduceScatter, 0, 4.0),
+            vector(collective(C::ReduceScatter, 0, 4.0)),
         ]
     );
     assert_eq!(t.traffic().unwrap().phases.len(), 9);

@@ -195,7 +195,12 @@ impl Shape {
     /// Whether an option and its value say something about ranks or hosts.
     fn take(&mut self, name: &str, value: Option<String>) -> Result<bool> {
         if RANKS.contains(&name) {
-            self.ranks = number(name, value)?.or(self.ranks);
+            let ranks = match name {
+                // A shell's takes a command.
+                "-c" => value.and_then(|v| v.parse().ok()),
+                _ => number(name, value)?,
+            };
+            self.ranks = ranks.or(self.ranks);
         } else if FILES.contains(&name) {
             self.file = value;
         } else if LISTS.contains(&name) {

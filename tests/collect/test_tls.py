@@ -160,7 +160,10 @@ def test_lines_are_posted_over_https(site: Site, certificate: list[str], monkeyp
 def test_an_expired_certificate_is_told_at_the_start(site: Site, certificate: list[str]) -> None:
     openssl = require("openssl", "openssl")
     asked = [openssl, "req", "-new", "-key", "key.pem", "-subj", "/CN=collector", "-out", "asked.pem"]
+    # Extensions make it a certificate of version 3.
+    (site.folder / "extensions").write_text("subjectAltName = DNS:localhost\n")
     signed = [openssl, "x509", "-req", "-in", "asked.pem", "-signkey", "key.pem", "-days", "-1", "-out", "cert.pem"]
+    signed += ["-extfile", "extensions"]
     told = "cert.pem: the certificate has expired: clients refuse it"
 
     def said() -> str:

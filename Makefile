@@ -174,7 +174,7 @@ test-capi: programs
 
 # Emulated clusters of network namespaces: needs root, checked before the start.
 test-lab: programs mpi $(VENV)/bin/python
-	scripts/need.sh ip=iproute2 && $(VENV)/bin/pip install -q pytest
+	scripts/need.sh ip=iproute2 iptables=iptables && $(VENV)/bin/pip install -q pytest
 	$(VENV)/bin/pytest -q -rs tests/lab
 
 # Probes and preload libraries for Open MPI and MPICH, which are installed first: separate makes, since a make

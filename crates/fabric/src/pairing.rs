@@ -30,44 +30,20 @@ impl Fabric {
     pub(crate) fn named_as(&self, before: &Self) -> (Self, Renames) {
         let mut renames = Renames::default();
         let mut named = self.clone();
-        let names = |f: &Self| f.routers.iter().map(|r| r.name.clone()).collect::<Vec<_>>();
-        let index = |f: &Self| {
-            f.router_index
-                .iter()
-                .map(|(a, r)| (a.clone(), r.index()))
-                .collect()
+        let routers = |f: &Self| {
+            let names = f.routers.iter().map(|r| r.name.clone());
+            parts(names, &f.router_index, |r: RouterId| r.index())
         };
-        let new = paired(
-            &(names(before), index(before)),
-            &(names(self), index(self)),
-            &mut renames.routers,
-        );
-        for (router, name) in named.routers.iter_mut().zip(new) {
-            named.router_index.remove(&router.name);
-            router.name = name;
-        }
-        let own = named.routers.iter().enumerate();
-        let own = own.map(|(i, r)| (r.name.clone(), RouterId::of(i)));
-        named.router_index.extend(own);
-        let names = |f: &Self| f.nodes.iter().map(|n| n.name.clone()).collect::<Vec<_>>();
-        let index = |f: &Self| {
-            f.node_index
-                .iter()
-                .map(|(a, n)| (a.clone(), n.index()))
-                .collect()
+        let new = paired(&routers(before), &routers(self), &mut renames.routers);
+        let names = named.routers.iter_mut().map(|r| &mut r.name);
+        rename(names, &mut named.router_index, new, RouterId::of);
+        let nodes = |f: &Self| {
+            let names = f.nodes.iter().map(|n| n.name.clone());
+            parts(names, &f.node_index, |n: NodeId| n.index())
         };
-        let new = paired(
-            &(names(before), index(before)),
-            &(names(self), index(self)),
-            &mut renames.nodes,
-        );
-        for (node, name) in named.nodes.iter_mut().zip(new) {
-            named.node_index.remove(&node.name);
-            node.name = name;
-        }
-        let own = named.nodes.iter().enumerate();
-        let own = own.map(|(i, n)| (n.name.clone(), NodeId::of(i)));
-        named.node_index.extend(own);
+        let new = paired(&nodes(before), &nodes(self), &mut renames.nodes);
+        let names = named.nodes.iter_mut().map(|n| &mut n.name);
+        rename(names, &mut named.node_index, new, NodeId::of);
         named.numbers = Numbers::default();
         (named, renames)
     }
@@ -75,6 +51,29 @@ impl Fabric {
 
 /// Names by position, and positions by name and alias.
 type Named = (Vec<String>, HashMap<String, usize>);
+
+fn parts<I: Copy>(
+    names: impl Iterator<Item = String>,
+    index: &HashMap<String, I>,
+    position: fn(I) -> usize,
+) -> Named {
+    let index = index.iter().map(|(name, &i)| (name.clone(), position(i)));
+    (names.collect(), index.collect())
+}
+
+/// Gives parts new names, also in their index; aliases stay.
+fn rename<'f, I>(
+    names: impl Iterator<Item = &'f mut String>,
+    index: &mut HashMap<String, I>,
+    new: Vec<String>,
+    id: fn(usize) -> I,
+) {
+    for (name, new) in names.zip(&new) {
+        index.remove(name);
+        name.clone_from(new);
+    }
+    index.extend(new.into_iter().enumerate().map(|(i, name)| (name, id(i))));
+}
 
 /// New names of the second's parts.
 fn paired(before: &Named, after: &Named, renames: &mut Vec<Rename>) -> Vec<String> {

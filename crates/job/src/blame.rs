@@ -283,7 +283,7 @@ impl View<'_> {
         self.fabric.link_ids().filter(waits).collect()
     }
 
-    /// Number of links whose counter of waiting is at its highest value, so that how long they wait is unknown.
+    /// Number of links with a full counter of waiting: their time is not known.
     fn full(&self) -> usize {
         let counts = [
             &self.state.credit_stall_ratio,

@@ -1,4 +1,4 @@
-//! What InfiniBand tools write with other options and on other subnets: several LIDs a port, no port GUIDs, routers,
+//! Output of InfiniBand tools with other options and on other subnets: several LIDs a port, no port GUIDs, routers,
 //! listings without a section of every switch.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

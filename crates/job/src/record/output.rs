@@ -21,7 +21,7 @@ pub(crate) const SAID: usize = 1 << 20;
 pub(crate) struct Output {
     /// Its status; `None` if it was ended at the deadline.
     pub status: Option<ExitStatus>,
-    /// What it printed, up to the limit.
+    /// Its output, up to the limit.
     pub bytes: Vec<u8>,
     /// Whether it printed more than the limit.
     pub truncated: bool,

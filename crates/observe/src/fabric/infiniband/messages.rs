@@ -62,7 +62,7 @@ impl Messages {
     }
 }
 
-/// Whether a line says nothing of the fabric and nothing of what could not be read.
+/// Whether a line concerns neither the fabric nor unreadable ports.
 fn is_remark(line: &[u8]) -> bool {
     line.starts_with(REPLACED) || is_command(line)
 }

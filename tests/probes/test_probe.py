@@ -157,12 +157,15 @@ def test_calibrate(mpi: Mpi) -> None:
     assert found == [
         ("latency", 1, None), *[("latency", 1, rank) for rank in (1, 2, 3)], ("rate", 1, None), ("rate", 2, None),
         ("bandwidth", 1, None), ("bandwidth", 2, None), ("allreduce", None, None), ("eager", None, None),
+        ("progress", None, None),
     ]  # fmt: skip
     assert all(r["wrong_bytes"] == 0 for r in records)
-    eager = records[-1]
+    eager, progress = records[-2:]
     assert (eager["at_least"], 0 <= eager["bytes"] < 1 << 24) == (0, True)
     if mpi.is_ompi:  # less than a header below the limit of shared memory, 4,096 bytes
         assert 3_900 < eager["bytes"] <= 4_096
+        assert progress["bytes"] == 4 * 16_384
+    assert progress["waited_seconds"] > 0 and progress["waited_after_seconds"] > 0
 
 
 def test_trials_go_on_until_narrow() -> None:

@@ -48,14 +48,19 @@ pub(super) fn fit(
     fit.links();
     fit.memory();
     fit.eager();
+    fit.progress();
     if fit.said.is_empty() {
-        let expected = "results of latency, bandwidth, rate, allreduce or eager";
+        let expected = "results of latency, bandwidth, rate, allreduce, eager or progress";
         return Err(InputError::new(file, "no such result", expected).into());
     }
-    let assumed = match found.eager {
-        Some(_) => "",
-        None => ", eager limit of the preset",
-    };
+    let mut assumed = String::new();
+    if found.eager.is_none() {
+        assumed += ", eager limit of the preset";
+    }
+    // Without larger messages there is nothing to assume.
+    if found.left.is_none() && fit.parameters.eager_bytes < f64::MAX {
+        assumed += ", progress of the preset";
+    }
     fit.parameters.calibration = format!(
         "hopbyte-probe, {}: {}; {frames}{assumed}: assumed",
         found.day,
@@ -243,6 +248,22 @@ impl Fit<'_> {
             true => format!("eager up to {bytes:.0} bytes"),
             false => "eager at all sizes".into(),
         });
+    }
+
+    /// Whether messages above the eager limit go on while their ranks compute.
+    fn progress(&mut self) {
+        let Some((_, left)) = self.found.left else {
+            return;
+        };
+        self.parameters.asynchronous_progress = left < 0.5;
+        let named = match left < 0.5 {
+            true => "asynchronous progress",
+            false => "progress in MPI calls only",
+        };
+        let percent = 100.0 * left;
+        self.said.push(format!(
+            "{named} ({percent:.0} % of a message was left after computation)"
+        ));
     }
 
     /// Steps of an allreduce by recursive doubling, and the mean delay of the links in one.

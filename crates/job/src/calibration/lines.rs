@@ -27,6 +27,8 @@ struct Line {
     messages_per_second: Option<f64>,
     wrong_bytes: Option<f64>,
     at_least: Option<u8>,
+    waited_seconds: Option<f64>,
+    waited_after_seconds: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +67,8 @@ pub(super) struct Measurements {
     pub(super) together: Option<(Vec<NodeId>, Seconds)>,
     /// The largest message that is sent without its receiver; infinite if none waits.
     pub(super) eager: Option<(Pair, f64)>,
+    /// Share of the wait for a larger message that is left after both ranks were outside MPI for longer than it takes.
+    pub(super) left: Option<(Pair, f64)>,
 }
 
 impl Measurements {
@@ -144,6 +148,14 @@ impl Measurements {
                 };
                 if is_apart(pairs[0]) || self.eager.is_none_or(|e| !is_apart(e.0)) {
                     self.eager = Some((pairs[0], limit));
+                }
+            }
+            (Some("progress"), _) => {
+                let both = line.waited_after_seconds.zip(line.waited_seconds);
+                if let Some((after, at_once)) = both.filter(|b| b.1 > 0.0)
+                    && (is_apart(pairs[0]) || self.left.is_none_or(|e| !is_apart(e.0)))
+                {
+                    self.left = Some((pairs[0], after / at_once));
                 }
             }
             _ => {}

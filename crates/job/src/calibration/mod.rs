@@ -1,7 +1,7 @@
 //! Rates and delays of a network beyond its links: a preset, a file of `parameters`, or measurements of `hopbyte-probe`.
 //!
-//! Measurements are the lines of `hopbyte-probe calibrate --json`, or of its verbs `latency`, `bandwidth`, `rate`, `allreduce`
-//! and `eager`, between two nodes and between two ranks of one. Half a round trip is the latency, the links' delays and the
+//! Measurements are the lines of `hopbyte-probe calibrate --json`, or of its verbs `latency`, `bandwidth`, `rate`, `allreduce`,
+//! `eager` and `progress`, between two nodes and between two ranks of one. Half a round trip is the latency, the links' delays and the
 //! overheads at both ends; a rate of messages is an overhead; bytes per second over what the busiest link could carry are the
 //! links' efficiency. A step of an allreduce is a message too: where all ranks take part it is late by the latest of them, and
 //! the longer of both latencies counts. What was not measured stays as in the preset, and `calibration` says so.

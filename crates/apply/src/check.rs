@@ -139,7 +139,7 @@ fn compared(layout: &Layout<'_>, seen: &[Option<Seen>], cores: bool) -> Checked 
 }
 
 /// Whether two names are the same host: a domain suffix is optional, case is ignored.
-fn same_host(a: &str, b: &str) -> bool {
+pub fn same_host(a: &str, b: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or("").to_ascii_lowercase();
     let whole = a.contains('.') && b.contains('.');
     if whole {
@@ -241,6 +241,7 @@ mod tests {
     fn hosts_are_the_same_with_and_without_domain() {
         assert!(same_host("n1", "N1.cluster.org") && same_host("n1.a.b", "n1"));
         assert!(!same_host("n1.a", "n1.b") && !same_host("n1", "n11"));
+        assert!(!same_host("10.0.0.1", "10.0.0.2"));
     }
 
     #[test]

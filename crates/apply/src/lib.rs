@@ -39,7 +39,7 @@ mod ranks;
 mod training;
 
 pub use advice::{Advice, Refusal};
-pub use check::{Checked, Difference, OffCore, Seen, Split};
+pub use check::{Checked, Difference, OffCore, Seen, Split, same_host};
 pub use error::ApplyError;
 pub use fabric_formats::{FabricFormat, Written, write_fabric};
 pub use files::{beside, readable_name, write_atomic, write_atomic_by};

@@ -7,7 +7,7 @@
 
 use crate::error::{Context, Result, one_line};
 use crate::record::merge::{self, Ranks};
-use hopbyte_apply::write_atomic;
+use hopbyte_apply::{same_host, write_atomic};
 use hopbyte_fabric::hash::Fnv;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -349,9 +349,8 @@ fn asked(run: &Path) -> PathBuf {
 fn verdict(asked: &Path, ranks: &Ranks) -> Option<String> {
     let text = fs::read_to_string(asked).ok()?;
     let hosts = ranks.hosts_by_rank();
-    let short = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
     let is_elsewhere =
-        |&(rank, host): &(usize, &str)| hosts.get(rank).is_none_or(|h| short(h) != short(host));
+        |&(rank, host): &(usize, &str)| hosts.get(rank).is_none_or(|h| !same_host(h, host));
     let elsewhere = placed(&text).filter(is_elsewhere).count();
     Some(match elsewhere {
         0 => "the last run was placed as requested".to_owned(),

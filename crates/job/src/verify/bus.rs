@@ -1,6 +1,7 @@
 //! Bus bandwidths of a job's own collectives: predicted from its placement, and measured by NCCL's Inspector.
 
 use crate::error::Result;
+use hopbyte_apply::same_host;
 use hopbyte_fabric::collective::{Algorithm, Cost, Operation, Sizes};
 use hopbyte_fabric::units::BytesPerSecond;
 use hopbyte_fabric::{Fabric, InputError, NodeId, Placement, Routing};
@@ -89,10 +90,8 @@ pub fn compare(
         .into());
     }
     let host = |rank: usize| fabric.node(placement.slots()[rank].node).host.as_str();
-    let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
     let is_elsewhere = |(rank, seen): &(usize, &Option<String>)| {
-        seen.as_ref()
-            .is_some_and(|s| short(s) != short(host(*rank)))
+        seen.as_ref().is_some_and(|s| !same_host(s, host(*rank)))
     };
     let elsewhere = found.hosts.iter().enumerate().filter(is_elsewhere).count();
     let mut left_out = found.left_out;

@@ -1,8 +1,9 @@
 //! The files of launchers.
 
+use super::nodes::host_line;
 use super::places::{Placed, Places, content_lines, no_node, rank};
 use crate::ObserveError;
-use crate::text::{Line, Text, cell_texts, decimal, decimal_u32, words};
+use crate::text::{Line, Text, cell_texts, decimal, decimal_u32, lossy, words};
 use hopbyte_fabric::{Allocation, Fabric, InputError, Placement, Slot};
 use serde::Deserialize;
 
@@ -124,8 +125,9 @@ pub(super) fn csv<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, Inp
 pub(super) fn hostfile<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, InputError> {
     let mut places = Places::of(fabric);
     for line in content_lines(text) {
-        let mut words = line.words();
-        let name = words.next().unwrap_or_default();
+        let content = lossy(line.bytes);
+        let (name, stated) = host_line(&content);
+        let name = name.as_bytes();
         let mut count = 1;
         let mut host = places.node(text, line, name);
         if let (Err(_), Some(at)) = (&host, name.iter().rposition(|&b| b == b':')) {
@@ -133,12 +135,8 @@ pub(super) fn hostfile<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>
             (host, count) = (places.node(text, line, &name[..at]), slots);
         }
         let host = host?;
-        for word in words {
-            if let Some(number) = word.strip_prefix(b"slots=") {
-                count = slots(text, line, number, fabric)?;
-            } else if !super::is_option(word) {
-                return Err(text.error_in(line, word, "slots=N or nothing after a host"));
-            }
+        if let Some(number) = stated {
+            count = slots(text, line, number.as_bytes(), fabric)?;
         }
         for _ in 0..count {
             places.push((host, None));

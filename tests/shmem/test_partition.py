@@ -45,10 +45,12 @@ def test_any_order_of_allocation(shmem: Shmem, pes: int) -> None:
     assert run_partition(shmem, pes, "churn", **{ONE: "size=1M"}).ok().out.count("reached") == pes
 
 
-@pytest.mark.parametrize("heap", ["", "SHMEM_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_HEAP_SIZE"])
-def test_the_heap_grows_by_the_partitions(shmem: Shmem, heap: str) -> None:
+@pytest.mark.parametrize(
+    ("heap", "size"), [("", ""), ("SHMEM_SYMMETRIC_SIZE", "16M"), ("SHMEM_SYMMETRIC_SIZE", "0.02g"), ("SHMEM_SYMMETRIC_HEAP_SIZE", "16M")]
+)
+def test_the_heap_grows_by_the_partitions(shmem: Shmem, heap: str, size: str) -> None:
     """300 MB, more than the usual heap; whichever of the names for its size the library knows."""
-    settings = {ONE: "size=300M", **({heap: "16M"} if heap else {})}
+    settings = {ONE: "size=300M", **({heap: size} if heap else {})}
     assert "reached" in run_partition(shmem, 1, "use", 1, 250_000_000, **settings).ok().out
 
 

@@ -152,7 +152,7 @@ test-loop: programs $(VENV)/bin/python
 	$(VENV)/bin/pytest -q -rs tests/loop && $(VENV)/bin/pytest -q -rs tests/schemas
 
 # A wheel with the tests' profile, which shares their objects; `pip install .` optimises.
-test-python: export MATURIN_PEP517_ARGS = --profile dev
+test-python: export MATURIN_PEP517_ARGS = --profile dev --features tests
 test-python: $(VENV)/bin/python
 	$(VENV)/bin/pip install -q --upgrade '.[dev]'
 	$(VENV)/bin/ruff check python tests scripts && $(VENV)/bin/pytest -q

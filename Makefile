@@ -70,9 +70,14 @@ build-capi:
 programs:
 	@$(CARGO) build --locked --workspace --lib --bins --tests
 
-# Cheap checks first; every runner keeps its usual output. Line tables would make a cold build half as long again.
+# Cheap checks first, then two suites at a time, since most of them wait for processes and ticks; every suite's output comes
+# as a whole when it ends. The page's frames are timed without another suite. Line tables would make a cold build half as long again.
+.PHONY: suites
 test: export CARGO_PROFILE_DEV_DEBUG = 0
-test: lint test-rust test-capi test-loop test-simgrid test-formats test-infiniband test-lab test-sanitize test-slurm test-collect test-web test-python
+test: lint programs
+	@$(MAKE) --no-print-directory -j2 --output-sync=target suites
+	@$(MAKE) --no-print-directory test-web
+suites: test-lab test-rust test-sanitize test-collect test-python test-loop test-capi test-slurm test-infiniband test-simgrid test-formats
 
 # Some 400 runs under Open MPI and MPICH: ten more minutes, hence separate from `make test`.
 test-mpi: test-mpi-preload test-probes
@@ -125,7 +130,7 @@ histories:
 # The folders of other languages have their own Makefile with `deps` and `test`.
 # The preload libraries under the address, undefined-behaviour and thread sanitizers; libhopbyte's are in test-capi.
 .PHONY: test-sanitize
-test-sanitize:
+test-sanitize: mpi
 	$(MAKE) -C mpi test-sanitize
 
 test-mpi-preload:
@@ -147,25 +152,23 @@ test-web: programs
 
 # The README's commands on captures; certificates recomputed by a script that shares no code; `hopbyte run` killed at
 # every step; the JSON of all commands of the book against docs/schemas.
-test-loop: programs $(VENV)/bin/python
-	scripts/need.sh zstd=zstd strace=strace gcc=gcc && $(VENV)/bin/pip install -q pytest jsonschema
+test-loop: programs packages
+	scripts/need.sh zstd=zstd strace=strace gcc=gcc
 	$(VENV)/bin/pytest -q -rs tests/loop && $(VENV)/bin/pytest -q -rs tests/schemas
 
 # A wheel with the tests' profile, which shares their objects; `pip install .` optimises.
 test-python: export MATURIN_PEP517_ARGS = --profile dev --features tests
-test-python: $(VENV)/bin/python
+test-python: packages
 	$(VENV)/bin/pip install -q --upgrade '.[dev]'
 	$(VENV)/bin/ruff check python tests scripts && $(VENV)/bin/pytest -q
 
 # A real OpenSM on simulated fabrics; installs opensm, ibsim-utils and infiniband-diags where permitted.
-test-infiniband: programs $(VENV)/bin/python
-	$(VENV)/bin/pip install -q pytest
+test-infiniband: programs packages
 	$(VENV)/bin/pytest -q tests/infiniband
 
 # Output of `fabric convert`, read by Graphviz, networkx and SimGrid; pictures as PDF by librsvg.
-test-formats: programs $(VENV)/bin/python
-	scripts/need.sh nop=graphviz g++=g++ /usr/include/simgrid=libsimgrid-dev rsvg-convert=librsvg2-bin && \
-	  $(VENV)/bin/pip install -q pytest networkx
+test-formats: programs packages
+	scripts/need.sh nop=graphviz g++=g++ /usr/include/simgrid=libsimgrid-dev rsvg-convert=librsvg2-bin
 	$(VENV)/bin/pytest -q tests/formats
 
 # libhopbyte from C and Fortran, against a running oracle.
@@ -173,8 +176,8 @@ test-capi: programs
 	scripts/need.sh gcc=gcc gfortran=gfortran nm=binutils pkg-config=pkgconf && tests/capi/run.sh $(TESTED)
 
 # Emulated clusters of network namespaces: needs root, checked before the start.
-test-lab: programs mpi $(VENV)/bin/python
-	scripts/need.sh ip=iproute2 iptables=iptables && $(VENV)/bin/pip install -q pytest
+test-lab: programs mpi packages
+	scripts/need.sh ip=iproute2 iptables=iptables
 	$(VENV)/bin/pytest -q -rs tests/lab
 
 # Probes and preload libraries for Open MPI and MPICH, which are installed first: separate makes, since a make
@@ -186,23 +189,26 @@ mpi:
 
 # The cases of test-lab that take minutes: all collectives on hosts with several ports, and a real torchrun.
 .PHONY: test-lab-full
-test-lab-full: programs $(VENV)/bin/python
-	scripts/need.sh ip=iproute2 torchrun=python3-torch && $(VENV)/bin/pip install -q pytest
+test-lab-full: programs packages
+	scripts/need.sh ip=iproute2 torchrun=python3-torch
 	HOPBYTE_LAB_FULL=1 $(VENV)/bin/pytest -q -rs tests/lab/test_hosts.py tests/lab/test_torchrun.py
 
 # A real Slurm on this machine, controller and node daemons, runs hopbyte's files for it; needs root.
-test-slurm: programs $(VENV)/bin/python
-	scripts/need.sh /usr/sbin/slurmctld=slurm-wlm /usr/sbin/slurmd=slurm-wlm && \
-	  $(VENV)/bin/pip install -q pytest
+test-slurm: programs packages
+	scripts/need.sh /usr/sbin/slurmctld=slurm-wlm /usr/sbin/slurmd=slurm-wlm
 	$(VENV)/bin/pytest -q tests/slurm
 
 # A collector read by real Prometheus, VictoriaMetrics, pandas, DuckDB and polars, and on a real NATS server; missing
 # programs are skipped and listed.
 # These tests mostly wait for ticks, hence workers.
 COLLECT_WORKERS ?= 3
-test-collect: programs $(VENV)/bin/python
-	$(VENV)/bin/pip install -q pytest pytest-xdist pandas pyarrow duckdb polars && \
-	  $(VENV)/bin/pytest -q -rs -n $(COLLECT_WORKERS) tests/collect
+test-collect: programs packages
+	$(VENV)/bin/pytest -q -rs -n $(COLLECT_WORKERS) tests/collect
+
+# Those of all suites in one call: pip does not expect another one beside it.
+.PHONY: packages
+packages: $(VENV)/bin/python
+	@$(VENV)/bin/pip install -q pytest pytest-xdist jsonschema networkx pandas pyarrow duckdb polars
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || scripts/need.sh /usr/share/python-wheels=python3-venv

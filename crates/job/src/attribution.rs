@@ -419,12 +419,14 @@ impl Attribution {
     /// a router leaves it in the proportion of the links' shares.
     pub fn turns(&self, fabric: &Fabric, routing: &Routing, of: &BTreeSet<LinkId>) -> Turns {
         let mut turns = Turns::new();
+        let mut is_of = vec![false; fabric.links().len()];
+        of.iter().for_each(|l| is_of[l.index()] = true);
         for (job, flows) in self.flows.iter().enumerate() {
             let prior = Prior::of(flows, job, &self.recorded);
             let pairs = Pairs::of(fabric, routing, flows);
             let mut pair = 0..;
             let mut add = |from: LinkId, to: LinkId, bytes: f64| {
-                if of.contains(&from) && fabric.link(from).to == fabric.link(to).from {
+                if is_of[from.index()] && fabric.link(from).to == fabric.link(to).from {
                     *turns.entry(from).or_default().entry(to).or_default() += bytes;
                 }
             };
@@ -433,14 +435,14 @@ impl Attribution {
                 let part = |from: &Flow, to: &Flow| factor * prior.bytes(from, to);
                 let each = |f: usize| to.iter().map(|&t| part(&flows[f], &flows[t])).sum::<f64>();
                 let all: f64 = from.iter().map(|&f| each(f)).sum();
-                let concerned = network.iter().any(|(l, _)| of.contains(l))
+                let concerned = network.iter().any(|(l, _)| is_of[l.index()])
                     || from
                         .iter()
-                        .any(|&f| of.contains(&fabric.node(flows[f].node).inject));
+                        .any(|&f| is_of[fabric.node(flows[f].node).inject.index()]);
                 if !concerned {
                     return;
                 }
-                for &(l, share) in network {
+                for &(l, share) in network.iter().filter(|(l, _)| is_of[l.index()]) {
                     for &(next, other) in network {
                         add(l, next, all * share.min(other));
                     }

@@ -32,6 +32,8 @@ const TOLERANCE: f64 = 0.2;
 const STRAY: f64 = 0.1;
 /// Jobs named of a cause.
 const JOBS: usize = 8;
+/// Links named of several.
+const NAMED: usize = 3;
 /// Kinds of evidence.
 const FAULTS: usize = 4;
 
@@ -139,6 +141,8 @@ pub fn blame(
     state: &LinkState,
     jobs: Option<&Attribution>,
 ) -> Result<Blame> {
+    let (read, frozen) = frozen::without_frozen(fabric, state);
+    let state = read.as_ref();
     let view = View {
         fabric,
         routing,
@@ -157,11 +161,13 @@ pub fn blame(
     }
     let named: BTreeSet<String> = causes.iter().map(|c| c.name.clone()).collect();
     let is_miscabled = causes.iter().any(|c| c.fault == Kind::Miscabled);
-    let mut unexplained = 0;
+    let (mut unexplained, mut unread) = (0, 0);
     // Routes over exchanged cables are not those of the fabric, and say nothing about waiting.
     if !is_miscabled {
         let mut slow = view.slow(&waiting);
-        slow.extend(view.begins(&waiting, &faulty));
+        let (begun, before_unread) = view.begins(&waiting, &faulty);
+        slow.extend(begun);
+        unread = before_unread;
         let (lossy, unknown) = view.lossy();
         unexplained = unknown;
         slow.extend(lossy);
@@ -185,7 +191,7 @@ pub fn blame(
         (known(&state.errors), "errors: no link counts them"),
         (known(&state.lanes), "lanes: no link counts them"),
         (
-            known(&state.credit_stall_ratio) || full > 0,
+            known(&state.credit_stall_ratio) || !full.is_empty(),
             "waiting for credits: no link counts it over a known window",
         ),
         (known(&state.used_ratio), "use: no window or no bytes"),
@@ -202,13 +208,40 @@ pub fn blame(
             }
         );
     }
-    if full > 0 {
-        let whose = if full == 1 {
+    if !full.is_empty() {
+        let whose = if full.len() == 1 {
             "link, its counter is full"
         } else {
             "links, their counters are full"
         };
-        not_judged.push(format!("waiting at {} {whose}", count(full)));
+        not_judged.push(format!(
+            "waiting at {} {whose}: {}",
+            count(full.len()),
+            view.first_names(&full)
+        ));
+    }
+    if !frozen.is_empty() {
+        not_judged.push(frozen::words(fabric, &frozen));
+    }
+    if unread > 0 {
+        not_judged.push(format!(
+            "waiting at {}: that of links behind is not known",
+            links(unread)
+        ));
+    }
+    if jobs.is_none() && causes.is_empty() && !waiting.is_empty() {
+        not_judged.push(format!(
+            "waiting at {}: without --jobs it is not known which links their packets need",
+            links(waiting.len())
+        ));
+    }
+    let (not_read, hops) = view.hops_not_read();
+    if not_read > 0 && not_read < hops {
+        not_judged.push(format!(
+            "links: {} of {} between routers are not read",
+            count(not_read),
+            count(hops)
+        ));
     }
     if unexplained > 0 {
         not_judged.push(format!(
@@ -236,10 +269,18 @@ pub fn blame(
             fabric.link_ids().filter(loaded).count()
         }),
         links_waiting: known(&state.credit_stall_ratio).then_some(waiting.len()),
-        links_full: full,
+        links_full: full.len(),
         causes,
         not_judged,
     })
+}
+
+/// A number of links in words.
+fn links(n: usize) -> String {
+    match n {
+        1 => "1 link".into(),
+        n => format!("{} links", count(n)),
+    }
 }
 
 impl View<'_> {
@@ -248,7 +289,18 @@ impl View<'_> {
     }
 
     fn stall(&self, link: LinkId) -> f64 {
-        self.state.credit_stall_ratio.get(link).unwrap_or(0.0)
+        self.stall_counted(link).unwrap_or(0.0)
+    }
+
+    /// Share of the window in which departures of a link waited, if this is counted. Where the router does not count it, the
+    /// pauses that a node sends are the waiting of the link into the node.
+    fn stall_counted(&self, link: LinkId) -> Option<f64> {
+        let sent_by_node = || match self.fabric.link(link).to {
+            End::Node(_) => self.state.input_stall_ratio.get(link),
+            End::Router(_) | End::Hosts(_) => None,
+        };
+        let counted = self.state.credit_stall_ratio.get(link);
+        counted.or_else(sent_by_node)
     }
 
     fn router(&self, end: End) -> Option<hopbyte_fabric::RouterId> {
@@ -283,14 +335,24 @@ impl View<'_> {
         self.fabric.link_ids().filter(waits).collect()
     }
 
-    /// Number of links with a full counter of waiting: their time is not known.
-    fn full(&self) -> usize {
+    /// The first names of links, and the number of the others.
+    fn first_names(&self, links: &[LinkId]) -> String {
+        let first = links.iter().take(NAMED);
+        let mut names: Vec<String> = first.map(|&l| self.fabric.link_name(l)).collect();
+        if links.len() > NAMED {
+            names.push(format!("{} more", count(links.len() - NAMED)));
+        }
+        names.join(", ")
+    }
+
+    /// Links with a full counter of waiting: their time is not known.
+    fn full(&self) -> Vec<LinkId> {
         let counts = [
             &self.state.credit_stall_ratio,
             &self.state.credit_stall_count,
         ];
         let full = |&l: &LinkId| counts.iter().any(|c| c.read(l) == Err(Missing::Stuck));
-        self.fabric.link_ids().filter(full).count()
+        self.fabric.link_ids().filter(full).collect()
     }
 
     /// Links that leave the router at which a link ends, except its way back.
@@ -384,8 +446,8 @@ impl View<'_> {
         }
     }
 
-    /// Components at which the waiting of links with credits begins.
-    fn begins(&self, waiting: &BTreeSet<LinkId>, faulty: &BTreeSet<LinkId>) -> Vec<Cause> {
+    /// Components at which the waiting of links with credits begins, and the number of links about which this cannot be said.
+    fn begins(&self, waiting: &BTreeSet<LinkId>, faulty: &BTreeSet<LinkId>) -> (Vec<Cause>, usize) {
         let of = |origin: Origin| {
             let most = origin
                 .links
@@ -420,10 +482,19 @@ impl View<'_> {
             cause.probe = self.telling(origin.component, &origin.or);
             Some(cause)
         };
-        self.origins(waiting, faulty)
-            .into_iter()
-            .filter_map(of)
-            .collect()
+        let (origins, unread) = self.origins(waiting, faulty);
+        (origins.into_iter().filter_map(of).collect(), unread)
+    }
+
+    /// Links between routers of which nothing was read.
+    fn hops_not_read(&self) -> (usize, usize) {
+        let hops = self.fabric.link_ids().filter(|&l| self.fabric.is_hop(l));
+        let (mut not_read, mut all) = (0, 0);
+        for link in hops {
+            all += 1;
+            not_read += usize::from(self.state.coverage[link.index()] <= 0.0);
+        }
+        (not_read, all)
     }
 
     /// The transfer whose rate tells a component from its alternatives.
@@ -482,6 +553,7 @@ impl View<'_> {
 
 mod begin;
 mod facts;
+mod frozen;
 mod paths;
 mod queues;
 mod starved;

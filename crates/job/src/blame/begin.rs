@@ -107,15 +107,16 @@ impl View<'_> {
     }
 
     fn counts_waiting(&self, link: LinkId) -> bool {
-        self.state.credit_stall_ratio.get(link).is_some()
+        self.stall_counted(link).is_some()
     }
 
-    /// Where the waiting of links with credits begins.
+    /// Where the waiting of links with credits begins, and the number of links that wait before others whose waiting is not
+    /// known.
     pub(super) fn origins(
         &self,
         waiting: &BTreeSet<LinkId>,
         faulty: &BTreeSet<LinkId>,
-    ) -> Vec<Origin> {
+    ) -> (Vec<Origin>, usize) {
         let begins = |l: &&LinkId| !self.is_queue(**l) && !faulty.contains(*l);
         let ends = waiting.iter().filter(begins);
         let routers: BTreeSet<RouterId> = ends
@@ -140,7 +141,9 @@ impl View<'_> {
             faulty,
         };
         origins.extend(routers.into_iter().filter_map(|r| around.origin(r)));
-        self.joined(origins)
+        let before_unread = |&&l: &&LinkId| !self.is_queue(l) && around.leads_to_unread(l);
+        let unread = waiting.iter().filter(before_unread).count();
+        (self.joined(origins), unread)
     }
 
     /// Links into nodes that wait, with the nodes behind them, by router.
@@ -315,6 +318,19 @@ impl Around<'_> {
         arriving / view.fabric.link(out).capacity().0.max(f64::MIN_POSITIVE)
     }
 
+    /// Whether packets of a link may continue on a link to a router whose waiting nothing counts, or nothing that can be read:
+    /// it may be what they wait for.
+    fn leads_to_unread(&self, link: LinkId) -> bool {
+        let view = self.view;
+        let next = view.next(link).into_iter();
+        next.filter(|&out| self.may_turn(link, out)).any(|out| {
+            view.fabric.is_hop(out)
+                && view.fabric.link(out).is_up()
+                && !view.counts_waiting(out)
+                && !view.is_queue(out)
+        })
+    }
+
     fn feeder(&self, into: &BTreeSet<LinkId>, link: LinkId) -> Feeder {
         let view = self.view;
         let next = view
@@ -328,7 +344,7 @@ impl Around<'_> {
             // Long waits for one link after the other add up.
             stalls += view.stall(out);
         }
-        let bound = if busy < 0.0 {
+        let bound = if busy < 0.0 || self.leads_to_unread(link) {
             f64::INFINITY
         } else {
             busy + stalls

@@ -320,7 +320,7 @@ fn waiting_that_fills_its_counter_is_not_judged() {
         |state: &LinkState| blame(&fabric, &Routing::default_for(&fabric), state, None).unwrap();
     let found = answer(&state);
     assert_eq!((found.causes.len(), found.links_full), (0, 2));
-    let told = "waiting at 2 links, their counters are full".to_owned();
+    let told = "waiting at 2 links, their counters are full: r0-0 X+, r1-0 X+".to_owned();
     assert!(found.not_judged.contains(&told), "{:?}", found.not_judged);
     // If all are full, it is not that nothing counts waiting.
     for l in fabric.link_ids() {
@@ -579,3 +579,4 @@ fn nodes_that_are_all_alike_are_not_named() {
 }
 
 mod cabling;
+mod unread;

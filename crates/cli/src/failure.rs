@@ -1,12 +1,11 @@
 //! Errors as messages for users and exit codes for scripts.
 
 use crate::command::Cli;
-use crate::output::named;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use hopbyte_fabric::{Class, InputError, printable, similar};
 use hopbyte_job::causes;
-use hopbyte_job::failure::{BAD_INPUT, Failure};
+use hopbyte_job::failure::{BAD_INPUT, Failure, ReaderLeft, named};
 use hopbyte_view::terminal::end_spinner;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -18,11 +17,11 @@ pub const ANSWER_IS_NO: u8 = 1;
 
 /// Writes an error to standard error, with `json` also as an object to standard output, and returns its exit code.
 ///
-/// A closed pipe (`hopbyte links … | head`) is not an error.
+/// A reader of standard output that left (`hopbyte links … | head`) is not an error.
 pub fn report(error: &anyhow::Error, json: bool) -> u8 {
     let closed = causes(error.as_ref())
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe);
+        .any(|cause| matches!(cause.get_ref(), Some(e) if e.is::<ReaderLeft>()));
     if closed {
         return DONE;
     }

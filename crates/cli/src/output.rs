@@ -3,6 +3,7 @@
 use hopbyte_fabric::printable;
 pub use hopbyte_fabric::units::{TIMES, count, scale};
 use hopbyte_job::command_line;
+use hopbyte_job::failure::named;
 pub use hopbyte_view::terminal::Table;
 use hopbyte_view::terminal::end_spinner;
 use serde::Serialize;
@@ -117,9 +118,4 @@ impl Output {
     pub fn flush(&mut self) -> io::Result<()> {
         named(self.out.flush())
     }
-}
-
-/// The error of a write, with its place.
-pub fn named(written: io::Result<()>) -> io::Result<()> {
-    written.map_err(|e| io::Error::new(e.kind(), format!("cannot write standard output: {e}")))
 }

@@ -1,6 +1,6 @@
 //! Parquet files, written column by column under a temporary name and renamed when complete.
 
-use crate::store::disk::{Disk, Handle, Os};
+use crate::store::disk::{Disk, Handle};
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
@@ -8,13 +8,13 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::{
     SerializedFileWriter, SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite,
 };
 use parquet::schema::types::{ColumnDescPtr, ColumnPath, Type, TypePtr};
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,29 +29,25 @@ pub enum Column {
     Number(Vec<f64>),
 }
 
-/// Writes a table whose columns are equally long as one Parquet file with metadata `about`.
+/// A table whose columns are equally long as the bytes of a Parquet file with metadata `about`.
 ///
 /// # Errors
-/// The folder is missing or not writable; the disk is full.
-pub fn write_table(
-    path: &Path,
-    columns: &[(&str, Column)],
-    about: &[(&str, String)],
-) -> io::Result<()> {
+/// Columns that the format does not take.
+pub fn table(columns: &[(&str, Column)], about: &[(&str, String)]) -> io::Result<Vec<u8>> {
     let fields = columns.iter().map(|(name, column)| match column {
         Column::Text(_) => text(name),
         Column::Whole(_) => whole(name, Repetition::REQUIRED),
         Column::Number(_) => number(name),
     });
     let fields = fields.collect::<io::Result<Vec<_>>>()?;
-    let mut output = Output::create(&Os, path, fields, about)?;
-    let filled = fill(&mut output, columns);
-    output.finish(&Os, filled)?;
-    Ok(())
+    let (schema, properties) = layout(fields, about)?;
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, properties).map_err(failed)?;
+    fill(&mut writer, columns)?;
+    writer.into_inner().map_err(failed)
 }
 
-fn fill(output: &mut Output, columns: &[(&str, Column)]) -> io::Result<()> {
-    let mut group = output.writer.next_row_group().map_err(failed)?;
+fn fill(writer: &mut SerializedFileWriter<Vec<u8>>, columns: &[(&str, Column)]) -> io::Result<()> {
+    let mut group = writer.next_row_group().map_err(failed)?;
     for (_, column) in columns {
         match column {
             Column::Text(words) => {
@@ -67,6 +63,35 @@ fn fill(output: &mut Output, columns: &[(&str, Column)]) -> io::Result<()> {
     }
     group.close().map_err(failed)?;
     Ok(())
+}
+
+/// The schema of a file, and its settings.
+fn layout(
+    fields: Vec<TypePtr>,
+    about: &[(&str, String)],
+) -> io::Result<(TypePtr, WriterPropertiesPtr)> {
+    let schema = Type::group_type_builder("hopbyte")
+        .with_fields(fields.clone())
+        .build();
+    let about = about
+        .iter()
+        .map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone()));
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_key_value_metadata(Some(about.collect()));
+    for field in fields {
+        if field.get_physical_type() == Physical::INT64 {
+            let column = ColumnPath::from(field.name());
+            properties = properties
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    Ok((
+        Arc::new(schema.map_err(failed)?),
+        Arc::new(properties.build()),
+    ))
 }
 
 /// A Parquet file under a temporary name.
@@ -86,30 +111,12 @@ impl Output {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".part");
         let temporary = PathBuf::from(temporary);
-        let schema = Type::group_type_builder("hopbyte")
-            .with_fields(fields.clone())
-            .build();
-        let about = about
-            .iter()
-            .map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone()));
-        let mut properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_key_value_metadata(Some(about.collect()));
-        for field in fields {
-            if field.get_physical_type() == Physical::INT64 {
-                let column = ColumnPath::from(field.name());
-                properties = properties
-                    .set_column_dictionary_enabled(column.clone(), false)
-                    .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
-            }
-        }
+        let (schema, properties) = layout(fields, about)?;
         if temporary.exists() {
             disk.remove(&temporary)?;
         }
         let file = disk.create(&temporary)?;
-        let schema = Arc::new(schema.map_err(failed)?);
-        let writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build()));
+        let writer = SerializedFileWriter::new(file, schema, properties);
         Ok(Self {
             writer: writer.map_err(failed)?,
             temporary,
@@ -190,7 +197,7 @@ pub(crate) fn number(name: &str) -> io::Result<TypePtr> {
 
 /// Writes the next column of a group: all values, or those that `levels` marks as present.
 pub(crate) fn put<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, Box<dyn Handle>>,
+    group: &mut SerializedRowGroupWriter<'_, impl Write + Send>,
     values: &[T::T],
     levels: Option<&[i16]>,
 ) -> io::Result<()> {

@@ -224,3 +224,19 @@ impl Explained {
         }
     }
 }
+
+/// The reader of standard output has left: what it wanted, it has.
+#[derive(Debug, thiserror::Error)]
+#[error("the reader of standard output has left")]
+pub struct ReaderLeft;
+
+/// The error of a write to standard output, with its place.
+///
+/// # Errors
+/// That of the write.
+pub fn named(written: io::Result<()>) -> io::Result<()> {
+    written.map_err(|e| match e.kind() {
+        io::ErrorKind::BrokenPipe => io::Error::new(e.kind(), ReaderLeft),
+        kind => io::Error::new(kind, format!("cannot write standard output: {e}")),
+    })
+}

@@ -10,6 +10,7 @@ use hopbyte_fabric::{InputError, Placement};
 use hopbyte_map::budget::{Advice, Migration};
 use hopbyte_map::{Baseline, Certificate, Evaluation, Turn, Verdict, baseline};
 use rustix::fs::{Access, access};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of phases in a line.
@@ -218,8 +219,18 @@ pub const FEW_RANKS: usize = 10_000;
 /// Refuses a folder that cannot be made or written, before the search whose result it is to take.
 ///
 /// # Errors
-/// A part of its path is a file, or this user may not write there.
+/// A part of its path is a file, or this user may not write there; it has launchers' files that no mapping wrote.
 pub fn check_folder(folder: &Path) -> Result<()> {
+    let launchers = Launcher::ALL.into_iter().map(Launcher::file_name);
+    let mut others = launchers.filter(|name| folder.join(name).exists());
+    if !folder.join(MAPPING_FILE).exists()
+        && let Some(name) = others.next()
+    {
+        let found = format!("{} with a {name}, and no {MAPPING_FILE}", folder.display());
+        let error = InputError::new("--out", found, "a new folder, or that of a mapping");
+        let hint = format!("{name} would be overwritten: name another folder, or move it");
+        return Err(error.hint(hint).into());
+    }
     let part = |f: &'_ Path| match f.as_os_str().is_empty() {
         true => PathBuf::from("."),
         false => f.to_owned(),
@@ -264,10 +275,14 @@ impl<'a> Saved<'a> {
         if saved.exists() {
             for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
                 let path = folder.join(launcher.file_name());
-                if path.exists() {
-                    let name = path.display().to_string();
-                    std::fs::remove_file(&path).with_context(|| format!("removing {name}"))?;
-                    earlier.push(launcher.file_name());
+                match std::fs::remove_file(&path) {
+                    Ok(()) => earlier.push(launcher.file_name()),
+                    // Another run may have the same folder.
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Err(error) => {
+                        let name = path.display().to_string();
+                        return Err(error).with_context(|| format!("removing {name}"));
+                    }
                 }
             }
         }

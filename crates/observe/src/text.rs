@@ -102,6 +102,9 @@ impl Text {
         size: u64,
     ) -> Result<Self, ObserveError> {
         let mut into = Bounded::new(file, limits);
+        if size > limits.bytes {
+            return Err(into.too_large().into());
+        }
         into.bytes
             .reserve(size.min(limits.bytes).min(1 << 28) as usize);
         let start = input.fill_buf().map_err(|e| into.failed(&e))?;
@@ -303,16 +306,17 @@ impl Bounded {
         Ok(())
     }
 
+    fn too_large(&self) -> InputError {
+        let found = format!("more than {} bytes", self.limits.bytes);
+        let error = InputError::new(&self.file, found, "a smaller file");
+        let error = error.of(Class::Limit);
+        error.hint("split it (routes: a folder with a file for each switch), or give the part that matters")
+    }
+
     fn check(&mut self, new: usize) -> Result<(), ObserveError> {
         let length = self.bytes.len() as u64;
         if length > self.limits.bytes {
-            let error = InputError::new(
-                &self.file,
-                format!("more than {} bytes", self.limits.bytes),
-                "a smaller file",
-            );
-            let error = error.of(Class::Limit);
-            return Err(error.hint("split it, or give the part that matters").into());
+            return Err(self.too_large().into());
         }
         self.binary |= new < CHUNK && memchr(0, &self.bytes[new..]).is_some();
         if self.binary && self.limits.binary {

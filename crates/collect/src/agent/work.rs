@@ -124,7 +124,7 @@ pub fn work(options: &Options) -> io::Result<bool> {
     let mut agent = Agent::new(setup, found);
     let start = agent.start();
     let mut left = options.ticks.unwrap_or(u64::MAX);
-    let mut failure = None;
+    let mut failure: Option<io::Error> = None;
     agent.run(say, |header, acknowledged| {
         if options.json {
             let mut out = io::stdout().lock();
@@ -135,7 +135,8 @@ pub fn work(options: &Options) -> io::Result<bool> {
         left -= 1;
         left > 0 && failure.is_none()
     })?;
-    if let Some(error) = failure {
+    // A reader that leaves has what it wanted.
+    if let Some(error) = failure.filter(|e| e.kind() != io::ErrorKind::BrokenPipe) {
         return Err(error);
     }
     let delivered = agent.has_delivered(say)?;

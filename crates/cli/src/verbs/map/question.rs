@@ -100,14 +100,10 @@ pub struct Asked {
 
 /// A grid of ranks, in the terms of Cray's `MPICH_RANK_REORDER_OPTS`.
 #[derive(clap::Args, Clone, Debug, Default)]
+#[group(multiple = true, conflicts_with = "traffic")]
 pub struct GridArgs {
     /// In place of TRAFFIC: ranks along each dimension, 16,16,16; the last is fastest
-    #[arg(
-        long,
-        value_name = "A,B,…",
-        conflicts_with = "traffic",
-        help_heading = "Grid"
-    )]
+    #[arg(long, value_name = "A,B,…", help_heading = "Grid")]
     pub dims: Option<String>,
     /// Number of dimensions, checked against --dims
     #[arg(long, value_name = "N", requires = "dims", help_heading = "Grid")]

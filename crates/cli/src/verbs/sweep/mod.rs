@@ -4,8 +4,9 @@ mod show;
 
 use crate::args::part;
 use crate::output::{Answer, Output};
-use anyhow::{Context, Result};
-use hopbyte_collect::columns::{Column, write_table};
+use anyhow::Result;
+use hopbyte_apply::write_atomic;
+use hopbyte_collect::columns::{Column, table};
 use hopbyte_fabric::InputError;
 use hopbyte_job::scenario::{Asked, level_of, read};
 use hopbyte_job::sweep::journal::{self, Journal, RunRecord};
@@ -235,7 +236,7 @@ fn write_runs(
         ("hopbyte.sweep", serde_json::to_string(plan)?),
         ("hopbyte.scenarios", serde_json::to_string(&texts)?),
     ];
-    write_table(path, &columns, &about).with_context(|| path.display().to_string())
+    Ok(write_atomic(path, &table(&columns, &about)?)?)
 }
 
 impl SweepArgs {

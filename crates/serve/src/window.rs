@@ -70,7 +70,8 @@ pub(crate) fn before(folder: &Path, to: u64) -> io::Result<(u64, Option<String>)
 /// the base of the next one's increase.
 pub(crate) fn since(folder: &Path, to: f64, seconds: f64) -> io::Result<(u64, u64)> {
     let ns = |seconds: f64| (seconds * 1e9) as u64;
-    let (from, to) = (ns(to - seconds), ns(to));
+    // A little earlier, so that the tick at its beginning is the base.
+    let (from, to) = (ns((to - seconds - 1e-3).max(0.0)), ns(to));
     let ticks = store::last_ticks(folder, to)?;
     Ok((ticks.map_or(from, |(before, _)| from.min(before)), to))
 }

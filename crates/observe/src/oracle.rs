@@ -249,8 +249,13 @@ impl Oracle {
         };
         let way = match address.split_once("://") {
             Some(_) => {
-                let host = address.split('?').next().unwrap_or_default();
-                if !Client::takes(address) || host.len() < address.len() {
+                // What precedes an @ may be a secret too; neither is repeated.
+                let shown = address.split(['?', '@']).next().unwrap_or_default();
+                let host = match shown.len() < address.len() {
+                    true if address.contains('@') => "an address with a name or secret before @",
+                    _ => shown,
+                };
+                if !Client::takes(address) || shown.len() < address.len() {
                     let expected = "http://HOST:PORT or the path of a socket";
                     let hint = format!("a token is read from the file that {TOKEN_FILE} names");
                     return Err(InputError::new("oracle", host, expected).hint(hint).into());

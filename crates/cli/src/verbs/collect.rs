@@ -11,7 +11,7 @@ use hopbyte_collect::store::jobs::follow_jobs;
 use hopbyte_collect::store::{Keeping, Store};
 use hopbyte_collect::tick::TickLine;
 use hopbyte_collect::tls::Trust;
-use hopbyte_collect::wire::Token;
+use hopbyte_collect::wire::{Token, check_node};
 use hopbyte_collect::{Refusal, period_ns};
 use hopbyte_observe::{host_names, secret::exposed};
 use hopbyte_serve::door::{Doors, readers, unavailable};
@@ -170,6 +170,8 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
         Some(list) => host_names("--expect", list)?,
         None => Vec::new(),
     };
+    let mut all = expected.iter();
+    all.try_for_each(|node| check_node(node).map_err(found("--expect")))?;
     let bus = bus(args)?;
     if let Some(bus) = &bus {
         expected.retain(|node| bus.shard.has(block(node)));

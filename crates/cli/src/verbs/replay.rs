@@ -1,9 +1,10 @@
 //! `hopbyte replay STORE`: ticks of a store.
 
-use super::collect::say;
+use super::collect::{found, say};
 use crate::args::CollectorArgs;
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
+use hopbyte_collect::bus::check_cluster;
 use hopbyte_collect::export::lines;
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::store;
@@ -45,6 +46,7 @@ pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
     if args.seal {
         return seal(Path::new(&args.store), out);
     }
+    check_cluster(&args.cluster).map_err(found("--cluster"))?;
     let mut flows = Flows::default();
     let mut stream = open(&args.store, &args.entry, args.speed, args.from, args.to)?;
     while let Some(closing) = stream.next(|cluster, id, _| {

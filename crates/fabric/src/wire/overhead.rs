@@ -100,14 +100,14 @@ impl Overhead {
     /// A fraction of the payload on the way back.
     ///
     /// # Errors
-    /// A negative or non-finite fraction.
+    /// A negative fraction, or one above 1,000.
     pub fn response(fraction: f64) -> Result<Self, FabricError> {
-        match fraction.is_finite() && fraction >= 0.0 {
+        match (0.0..=1000.0).contains(&fraction) {
             true => Ok(Self::Response(fraction)),
             false => Err(FabricError::OutOfRange {
                 what: "response fraction".into(),
                 found: fraction.to_string(),
-                expected: "a number not below zero".into(),
+                expected: "a number from 0 to 1000".into(),
             }),
         }
     }

@@ -123,7 +123,7 @@ pub fn not_started(program: &OsString, error: &std::io::Error) -> String {
         ErrorKind::NotFound => similar(&name, LAUNCHERS),
         _ => Vec::new(),
     };
-    match near.first() {
+    match near.first().filter(|near| **near != name) {
         Some(near) => format!("{name}: {error}; did you mean {near}?"),
         None => format!("{name}: {error}"),
     }

@@ -78,6 +78,11 @@ pub fn parse_node_list(
     Ok(nodes)
 }
 
+/// The expected form of ranges.
+fn ranges() -> String {
+    format!("ranges such as [001-016,20], upwards, of at most {MAX_NAMES} names")
+}
+
 /// A line of a host file without its comment: the names, and the number of `slots=`. Names may contain blanks; other options
 /// of launchers are left out.
 pub fn host_line(line: &str) -> (&str, Option<&str>) {
@@ -240,7 +245,7 @@ fn add(
         let names = Some(names)
             .filter(|n| n.matches('[').count() <= MAX_RANGES)
             .and_then(expand)
-            .ok_or_else(|| place.wrong(item, "ranges such as [001-016,20], upwards"))?;
+            .ok_or_else(|| place.wrong(item, &ranges()))?;
         if nodes.len() as u64 + names.count() > MAX_NAMES as u64 {
             let expected = format!("at most {MAX_NAMES} nodes");
             return Err(place.wrong(item, &expected).into());

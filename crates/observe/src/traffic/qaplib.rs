@@ -1,7 +1,8 @@
 //! QAPLIB instances (`.dat`): n, then two matrices of n × n numbers with any line breaks (Burkard, Karisch, Rendl 1997).
 //!
 //! The format does not say which matrix has the flows. The other one has distances: if exactly one of the two is
-//! symmetric with a zero diagonal and obeys the triangle inequality, it is the distances; otherwise the first.
+//! symmetric with a zero diagonal and obeys the triangle inequality, it is the distances. Otherwise those with fewer zeros
+//! off the diagonal are assumed to be, or the first of two with as many.
 
 use super::entries::{Entry, MAX_TASKS, bytes, content_lines, single};
 use crate::ObserveError;
@@ -63,7 +64,12 @@ pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {
             .into());
     }
     let (a, b) = numbers.split_at(each);
-    let flows_first = is_metric(b, tasks) && !is_metric(a, tasks);
+    let metric = (is_metric(a, tasks), is_metric(b, tasks));
+    let flows_first = match metric {
+        (true, false) => false,
+        (false, true) => true,
+        _ => zeros(a, tasks) > zeros(b, tasks),
+    };
     let flows = if flows_first { a } else { b };
     let at = |i: usize| ((i / tasks) as u32, (i % tasks) as u32);
     let entries: Vec<Entry> = flows
@@ -78,10 +84,20 @@ pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {
     } else {
         ("second", "first")
     };
+    let why = match metric.0 == metric.1 {
+        true => " (assumed: it has more zeros, or as many and is the second)",
+        false => "",
+    };
     traffic.notes.push(format!(
-        "QAPLIB: flows are the {one} matrix; the {other} one, distances, is not used: the fabric has them"
+        "QAPLIB: flows are the {one} matrix{why}; the {other} one, distances, is not used: the fabric has them"
     ));
     Ok(traffic)
+}
+
+/// Zeros off the diagonal.
+fn zeros(matrix: &[f64], n: usize) -> usize {
+    let off = matrix.iter().enumerate().filter(|(i, _)| i / n != i % n);
+    off.filter(|(_, v)| **v == 0.0).count()
 }
 
 /// Whether a matrix is symmetric, zero on the diagonal, and obeys the triangle inequality.

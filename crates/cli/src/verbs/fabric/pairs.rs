@@ -3,7 +3,7 @@
 use crate::args::FabricArgs;
 use crate::output::{Answer, Output, Table, count};
 use anyhow::Result;
-use hopbyte_fabric::{Fabric, MeanHops, Reach, Unroutable};
+use hopbyte_fabric::{Fabric, MeanHops, Reach, Routing, Unroutable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -52,6 +52,9 @@ impl Missing {
 pub fn run(args: &PairsArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let reach = Reach::of(&machine.fabric, &machine.routing);
+    if matches!(machine.routing, Routing::Hosts(_)) {
+        out.talk("pairs of ports by the network's routes: links inside hosts, by which `fabric route` may leave by another port, are not taken");
+    }
     let pairs = Pairs {
         schema: "hopbyte.pairs/1",
         pairs: reach.pairs,

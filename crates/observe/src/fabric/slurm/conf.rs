@@ -273,7 +273,7 @@ impl Reader<'_> {
     fn finish(self, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         if self.speeds > 0 {
             notes.push(format!(
-                "LinkSpeed of {} lines has no unit and is not used",
+                "LinkSpeed of {} lines is not used: Slurm does not define its unit",
                 self.speeds
             ));
         }

@@ -226,9 +226,13 @@ pub fn check_folder(folder: &Path) -> Result<()> {
     if !folder.join(MAPPING_FILE).exists()
         && let Some(name) = others.next()
     {
-        let found = format!("{} with a {name}, and no {MAPPING_FILE}", folder.display());
+        let found = format!("a folder with a {name} and no {MAPPING_FILE}");
         let error = InputError::new("--out", found, "a new folder, or that of a mapping");
-        let hint = format!("{name} would be overwritten: name another folder, or move it");
+        let path = folder.join(name);
+        let hint = format!(
+            "{} would be overwritten: name another folder, or move it",
+            path.display()
+        );
         return Err(error.hint(hint).into());
     }
     let part = |f: &'_ Path| match f.as_os_str().is_empty() {

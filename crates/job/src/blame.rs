@@ -229,7 +229,7 @@ pub fn blame(
             links(unread)
         ));
     }
-    if jobs.is_none() && causes.is_empty() && !waiting.is_empty() {
+    if jobs.is_none() && causes.is_empty() && waiting.len() > unread {
         not_judged.push(format!(
             "waiting at {}: without --jobs it is not known which links their packets need",
             links(waiting.len())

@@ -355,7 +355,7 @@ fn what_is_odd_is_noted() {
     )
     .unwrap();
     for expected in [
-        "LinkSpeed of 1 lines has no unit",
+        "LinkSpeed of 1 lines is not used",
         "1 switch is named and not described: ghost",
         "1 node is under several switches, with an endpoint on each: n3",
         "1 node name begins with no letter; was a prefix lost in the list?: 5",

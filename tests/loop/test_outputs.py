@@ -1,4 +1,4 @@
-"""What is written where others have files, links and pipes."""
+"""Outputs over existing files, links and pipes."""
 
 from __future__ import annotations
 

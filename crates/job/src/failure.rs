@@ -225,7 +225,7 @@ impl Explained {
     }
 }
 
-/// The reader of standard output has left: what it wanted, it has.
+/// The reader of standard output has left, as `head` does after its lines.
 #[derive(Debug, thiserror::Error)]
 #[error("the reader of standard output has left")]
 pub struct ReaderLeft;

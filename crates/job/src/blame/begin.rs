@@ -11,7 +11,7 @@ use super::{LOADED, View, WAITING};
 use crate::attribution::Turns;
 use crate::infer::{TIE, threshold};
 use crate::probe::component::Component;
-use hopbyte_fabric::{End, LinkId, NodeId, RouterId};
+use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Standard deviation of a share of the window: both ends of a link are not read at the same moment.
@@ -126,7 +126,10 @@ impl View<'_> {
             Some(_) => BTreeMap::new(),
             None => self.receivers(waiting, faulty),
         };
-        let into: BTreeSet<LinkId> = routers.iter().flat_map(|&r| self.ending_at(r)).collect();
+        let into: BTreeSet<LinkId> = routers
+            .iter()
+            .flat_map(|&r| ending_at(self.fabric, r))
+            .collect();
         let turns = self
             .jobs
             .map(|jobs| jobs.turns(self.fabric, self.routing, &into));
@@ -220,21 +223,18 @@ impl View<'_> {
             .into_iter()
             .find(|(_, members)| most > 1 && members.len() == most)
     }
+}
 
-    /// Links that end at a router.
-    fn ending_at(&self, router: RouterId) -> BTreeSet<LinkId> {
-        let end = End::Router(router);
-        let out = self.fabric.links_from(router).iter();
-        let hops = out.filter_map(|&l| self.fabric.reverse(l));
-        let nodes = self
-            .fabric
-            .nodes_on(router)
-            .iter()
-            .map(|&n| self.fabric.node(n).inject);
-        hops.chain(nodes)
-            .filter(|&l| self.fabric.link(l).to == end)
-            .collect()
-    }
+/// Links that end at a router.
+pub(super) fn ending_at(fabric: &Fabric, router: RouterId) -> BTreeSet<LinkId> {
+    let end = End::Router(router);
+    let out = fabric.links_from(router).iter();
+    let hops = out.filter_map(|&l| fabric.reverse(l));
+    let nodes = fabric.nodes_on(router).iter();
+    let nodes = nodes.map(|&n| fabric.node(n).inject);
+    hops.chain(nodes)
+        .filter(|&l| fabric.link(l).to == end)
+        .collect()
 }
 
 /// Nodes of a router whose links wait. Several at once are more likely one slow router than several slow hosts.
@@ -361,7 +361,7 @@ impl Around<'_> {
 
     fn origin(&self, router: RouterId) -> Option<Origin> {
         let view = self.view;
-        let into = view.ending_at(router);
+        let into = ending_at(view.fabric, router);
         let feeders: Vec<Feeder> = into
             .iter()
             .copied()

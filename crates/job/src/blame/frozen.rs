@@ -1,14 +1,12 @@
 //! Routers whose counters stand still while their neighbours count traffic to or from them.
 
-use super::LOADED;
+use super::begin::ending_at;
+use super::{LOADED, NAMED};
 use hopbyte_fabric::units::count;
 use hopbyte_fabric::{Column, Fabric, LinkId, LinkState, RouterId};
 use std::borrow::Cow;
 
-/// Names in a remark.
-const NAMED: usize = 3;
-
-/// A state without the values of frozen routers, and these routers: what their neighbours sent them is taken as received.
+/// A state without the values of frozen routers, and these routers. Bytes sent by their neighbours count as received.
 pub(super) fn without_frozen<'a>(
     fabric: &Fabric,
     state: &'a LinkState,
@@ -30,7 +28,7 @@ pub(super) fn without_frozen<'a>(
                 own.set(link, None);
             }
         }
-        for link in into(fabric, router) {
+        for link in ending_at(fabric, router) {
             let sent = state.sent_bytes.get(link);
             let used = sent.and_then(|bytes| share(fabric, &state, link, bytes));
             state.received_bytes.set(link, sent);
@@ -57,20 +55,6 @@ pub(super) fn words(fabric: &Fabric, frozen: &[RouterId]) -> String {
     )
 }
 
-/// Links into a router, from routers and its nodes.
-fn into(fabric: &Fabric, router: RouterId) -> Vec<LinkId> {
-    let hops = fabric.links_from(router).iter();
-    let hops = hops.filter_map(|&l| fabric.reverse(l));
-    let nodes = fabric.nodes_on(router).iter();
-    let mut links: Vec<LinkId> = hops
-        .chain(nodes.map(|&n| fabric.node(n).inject))
-        .filter(|&l| fabric.link(l).to == hopbyte_fabric::End::Router(router))
-        .collect();
-    links.sort_unstable();
-    links.dedup();
-    links
-}
-
 fn share(fabric: &Fabric, state: &LinkState, link: LinkId, bytes: f64) -> Option<f64> {
     let seconds = state.window.get(link).or(state.window_seconds)?;
     let most = seconds * fabric.link(link).capacity().0;
@@ -80,7 +64,7 @@ fn share(fabric: &Fabric, state: &LinkState, link: LinkId, bytes: f64) -> Option
 /// Whether all that a router counts is zero, and a neighbour counts bytes to or from it.
 fn stands_still(fabric: &Fabric, state: &LinkState, router: RouterId) -> bool {
     let out = fabric.links_from(router);
-    let into = into(fabric, router);
+    let into = ending_at(fabric, router);
     let own = out
         .iter()
         .map(|&l| (&state.sent_bytes, l))

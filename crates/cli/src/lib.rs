@@ -41,6 +41,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return failure::usage(&mut error, &arguments, json);
         }
     };
+    hopbyte_map::start_shared_pool();
     let mut out = output::Output::new(cli.json, cli.quiet, &arguments);
     if !cli.quiet && cli.verb.is_short() {
         start_spinner(out.command.clone());

@@ -2,8 +2,8 @@
 
 use crate::arrangement::Swap;
 use crate::schedule::Schedule;
+use crate::threads::each_mut;
 use hopbyte_fabric::random::Random;
-use rayon::prelude::*;
 
 /// Number of random streams, and trials of each. Fixed, so that the result does not depend on the number of
 /// threads.
@@ -31,8 +31,7 @@ impl<W: Send> Batch<W> {
         judge: impl Fn(&mut W, Swap, f64) -> bool + Sync,
     ) {
         let seed = rng.next_u64();
-        let each = self.0.par_iter_mut().enumerate();
-        each.for_each(|(number, (work, found))| {
+        each_mut(&mut self.0, &|number, (work, found)| {
             let mut rng = Random::stream(seed, number as u64);
             found.clear();
             for _ in 0..SIZE.1 {

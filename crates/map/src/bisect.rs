@@ -7,8 +7,8 @@
 
 use crate::coords::{DIMS, Point};
 use crate::schedule::Stop;
+use crate::threads::each;
 use hopbyte_fabric::random::Random;
-use rayon::prelude::*;
 
 /// Points with their ranks in the order along every dimension: by that coordinate, then by the next ones, then by
 /// number. Computed once for all plans, so that a cut compares numbers.
@@ -229,12 +229,11 @@ pub(crate) fn planned(
         (cost(&map), map)
     };
     let axes = permutations(dimensions);
-    let straight: Vec<(f64, Vec<u32>)> = axes
-        .par_iter()
-        .filter(|_| !stop.is_set())
-        .map(|&axes| made(&along(&sides, axes)))
-        .collect();
-    let mut best = straight.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    let straight = each(axes.len(), &|number| {
+        (!stop.is_set()).then(|| made(&along(&sides, axes[number])))
+    });
+    let straight = straight.into_iter().flatten();
+    let mut best = straight.min_by(|a, b| a.0.total_cmp(&b.0));
     let mut of_round: Option<(f64, [Vec<u8>; 2])> = None;
     let mut number = 0;
     while number < tries && !stop.is_set() {
@@ -251,7 +250,7 @@ pub(crate) fn planned(
                 }
             })
             .collect();
-        let maps: Vec<(f64, Vec<u32>)> = next.par_iter().map(made).collect();
+        let maps = each(next.len(), &|number| made(&next[number]));
         for ((cost, map), orders) in maps.into_iter().zip(next) {
             if of_round.as_ref().is_none_or(|b| cost <= b.0) {
                 of_round = Some((cost, orders));

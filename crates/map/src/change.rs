@@ -2,7 +2,7 @@
 
 use crate::graph::Graph;
 use crate::paths::Paths;
-use rayon::prelude::*;
+use crate::threads::each;
 use std::ops::Range;
 
 /// The change of every load by a swap, by index of the load.
@@ -66,15 +66,12 @@ pub(crate) fn count<P: Paths>(
         return;
     }
     let part = units.div_ceil(COUNTED.1);
-    let parts: Vec<Vec<f64>> = (0..COUNTED.1)
-        .into_par_iter()
-        .map(|i| {
-            let mut load = vec![0.0; load.len()];
-            let range = (i * part).min(units)..((i + 1) * part).min(units);
-            add(paths, graph, place, range, &mut load);
-            load
-        })
-        .collect();
+    let parts = each(COUNTED.1, &|i| {
+        let mut load = vec![0.0; load.len()];
+        let range = (i * part).min(units)..((i + 1) * part).min(units);
+        add(paths, graph, place, range, &mut load);
+        load
+    });
     for (link, load) in load.iter_mut().enumerate() {
         *load = parts.iter().map(|p| p[link]).sum();
     }

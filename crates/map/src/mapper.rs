@@ -13,11 +13,11 @@ use crate::paths::summed::Summed;
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
 use crate::schedule::Stop;
+use crate::threads;
 use crate::turns;
 use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Placement, Routing, Slot};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -230,9 +230,9 @@ pub fn map(
             expected: "a time from 0 to 10,000,000",
         });
     }
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        n if n <= MAX_THREADS => n,
+    let pool = match options.threads {
+        0 => threads::pool(),
+        n if n <= MAX_THREADS => rayon::ThreadPoolBuilder::new().num_threads(n).build(),
         n => {
             return Err(MapError::BadOption {
                 what: "threads",
@@ -241,14 +241,12 @@ pub fn map(
             });
         }
     };
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .map_err(|error| MapError::BadOption {
-            what: "threads",
-            found: error.to_string(),
-            expected: "a number of threads that the system can start",
-        })?;
+    let pool = pool.map_err(|error| MapError::BadOption {
+        what: "threads",
+        found: error.to_string(),
+        expected: "a number of threads that the system can start",
+    })?;
+    let threads = pool.current_num_threads();
     // Without links between places the routes are those of the network.
     let network = Problem {
         routing: problem.routing.network(),
@@ -296,7 +294,9 @@ fn searched(
         Ok(cost.map(|cost| (which, placement, cost)))
     };
     // Of several errors the first in this order is returned, not the first in time.
-    let found: Vec<Result<Option<_>, MapError>> = Baseline::ALL.par_iter().map(candidate).collect();
+    let found = threads::each(Baseline::ALL.len(), &|number| {
+        candidate(&Baseline::ALL[number])
+    });
     let found = found.into_iter().filter_map(Result::transpose);
     let candidates: Vec<(Baseline, Placement, Evaluation)> = found.collect::<Result<_, _>>()?;
     // Links outside the objective, and bytes off node, may not exceed those of the placement that the job has, or

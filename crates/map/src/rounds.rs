@@ -24,10 +24,10 @@ use crate::problem::{Baseline, MapError, Problem};
 use crate::schedule::{Effort, Length, Span, Stop};
 use crate::search::Weights;
 use crate::starts::Starts;
+use crate::threads::each;
 use crate::turns::{DESCENT, Descents};
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::random::Random;
-use rayon::prelude::*;
 use std::sync::Mutex;
 
 /// Trials of the first runs by task, and the fewest. Guessed: enough for the first run to improve its start.
@@ -472,7 +472,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
         let ends: Vec<Option<(Outcome, Option<Origin>)>> = if self.is_serial() {
             self.left.iter().enumerate().map(one).collect()
         } else {
-            self.left.par_iter().enumerate().map(one).collect()
+            each(self.left.len(), &|run| one((run, &self.left[run])))
         };
         let planned = match planned {
             Length::Trials(trials) => trials,

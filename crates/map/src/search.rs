@@ -18,11 +18,13 @@ use crate::graph::Graph;
 use crate::near::Near;
 use crate::paths::{Paths, Prices};
 use crate::schedule::{Budget, Schedule};
+use crate::threads::each;
 use hopbyte_fabric::random::Random;
-use rayon::prelude::*;
 
 /// Share of the loaded links that stays above its limit.
 const ABOVE: f64 = 0.02;
+/// Units whose flows are listed together.
+const PART: u32 = 4096;
 
 /// Limits stay this share below the worst link's time, and some flows below that.
 const LEAST_STEP: f64 = 0.015;
@@ -332,11 +334,13 @@ impl<'a, P: Paths> Search<'a, P> {
             let sent = graph.edges(unit).iter().filter(|e| e.out > 0.0);
             sent.map(move |e| (unit, e.to)).filter(crosses)
         };
-        let units = 0..graph.units() as u32;
+        let units = graph.units() as u32;
         self.hot = if is_large(graph) {
-            units.into_par_iter().flat_map_iter(flows).collect()
+            let part = |first| (first..units.min(first + PART)).flat_map(flows).collect();
+            let parts = units.div_ceil(PART) as usize;
+            each::<Vec<_>>(parts, &|number| part(number as u32 * PART)).concat()
         } else {
-            units.flat_map(flows).collect()
+            (0..units).flat_map(flows).collect()
         };
     }
 

@@ -16,7 +16,7 @@ mod seal;
 mod table;
 mod tidy;
 
-pub(crate) use listing::{entries, without_copies};
+pub(crate) use listing::{entries, some_logs, without_copies};
 pub use listing::{last_ticks, logs};
 pub use reader::{Damage, LogReader};
 pub use repair::{Repair, repair};
@@ -199,13 +199,20 @@ impl Store {
         let ended = entries(&self.folder);
         let (disk, keeping) = (Arc::clone(&self.disk), self.keeping.clone());
         let (catalogue, status) = (Arc::clone(&self.catalogue), self.status.clone());
-        self.sealer = Some(std::thread::spawn(move || {
+        let work = move || {
             let mut catalogue = catalogue.lock().unwrap_or_else(PoisonError::into_inner);
             match ended {
                 Ok(ended) => tidy(&*disk, &keeping, ended, &mut catalogue, &status),
                 Err(error) => vec![format!("store: {error}")],
             }
-        }));
+        };
+        match std::thread::Builder::new().spawn(work) {
+            Ok(sealer) => self.sealer = Some(sealer),
+            // The next segment that ends tries again.
+            Err(error) => self
+                .notes
+                .push(format!("store: starting the sealing thread: {error}")),
+        }
     }
 
     /// Takes the messages of a finished sealing thread.

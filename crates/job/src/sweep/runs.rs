@@ -42,16 +42,22 @@ impl Work<'_> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let (sender, results) = mpsc::channel();
-            for _ in 0..self.jobs.min(list.len()) {
+            for worker in 0..self.jobs.min(list.len()) {
                 let (sender, next, stop) = (sender.clone(), &next, &stop);
-                scope.spawn(move || {
+                let work = move || {
                     while let Some(&run) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let gone = sender.send(self.one(run)).is_err();
                         if gone || stop.load(Ordering::Relaxed) {
                             return;
                         }
                     }
-                });
+                };
+                // Under a limit on processes the workers that could be started do all runs.
+                match thread::Builder::new().spawn_scoped(scope, work) {
+                    Err(error) if worker == 0 => return Err(error).context("starting a thread"),
+                    Err(_) => break,
+                    Ok(_) => {}
+                }
             }
             drop(sender);
             let mut done = 0;

@@ -21,9 +21,9 @@ use crate::problem::{APART, Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
 use crate::schedule::{Effort, Length, Span, Stop};
 use crate::starts::Starts;
+use crate::threads::each;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Allocation, NodeId, Placement};
-use rayon::prelude::*;
 use whole::MOST_TASKS;
 
 /// Random stream of the runs over units.
@@ -311,7 +311,7 @@ fn by_unit<D: Distances>(
     let ends: Vec<Vec<u32>> = if engine.wide || run.threads == 1 {
         (0..RUNS.len()).map(one).collect()
     } else {
-        (0..RUNS.len()).into_par_iter().map(one).collect()
+        each(RUNS.len(), &one)
     };
     let all = ends.iter().chain(starts.best());
     Ok(all.map(|units| coarse.expanded(units)).collect())

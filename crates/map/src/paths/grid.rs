@@ -8,9 +8,9 @@
 use super::{Paths, Prices};
 use crate::linear::GridDistances;
 use crate::problem::Problem;
+use crate::threads::each;
 use hopbyte_fabric::routing::{Dead, DimensionOrder, Leg, Legs, Unroutable};
 use hopbyte_fabric::{Direction, End, LinkId, NodeId, RouterId, Routing};
-use rayon::prelude::*;
 use std::collections::HashMap;
 
 /// Maximum number of dimensions of the closed form; every known torus machine with this routing has fewer.
@@ -226,7 +226,7 @@ pub(crate) fn unroutable(problem: &Problem<'_>) -> Vec<Unroutable> {
         dead.collect::<Vec<_>>()
     };
 
-    ends.par_iter().flat_map_iter(dead).collect()
+    each(ends.len(), &|number| dead(&ends[number])).concat()
 }
 
 impl GridPaths {

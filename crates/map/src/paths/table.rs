@@ -4,8 +4,8 @@ use super::lists::Lists;
 use super::routers::{Between, Ends};
 use crate::problem::{MapError, Problem};
 use crate::schedule::Stop;
+use crate::threads::each;
 use hopbyte_fabric::{LinkId, NodeId, Unroutable};
-use rayon::prelude::*;
 
 /// Maximum number of stored links (8 bytes each with their shares), by the estimate from a sample.
 pub(super) const MAX_ENTRIES: usize = 1 << 27;
@@ -70,7 +70,7 @@ impl Table {
                 return Ok(None);
             }
             let part = |&from: &NodeId| Part::of(problem, &ends.nodes, from, targets);
-            let parts: Vec<Part> = sources.par_iter().map(part).collect();
+            let parts = each(sources.len(), &|number| part(&sources[number]));
             for mut part in parts {
                 lists.append(&part.lists);
                 if lists.entries() > HARD_LIMIT {

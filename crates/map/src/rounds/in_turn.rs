@@ -4,9 +4,9 @@ use super::{Found, LAST, Rounds};
 use crate::linear::Distances;
 use crate::paths::Paths;
 use crate::problem::MapError;
+use crate::threads::each;
 use crate::turns::DESCENT;
 use hopbyte_fabric::Placement;
-use rayon::prelude::*;
 
 impl<P: Paths, D: Distances> Rounds<'_, P, D> {
     /// A descent from the best placement until the time ends.
@@ -32,16 +32,16 @@ impl<P: Paths, D: Distances> Rounds<'_, P, D> {
             return Ok(());
         };
         let planned = (trials as f64 * DESCENT / (1.0 - DESCENT)) as u64;
-        let one = |(run, &left): (usize, &u64)| {
+        let one = |run: usize| {
             let start = match (run + wave as usize) % 2 {
                 0 => self.run.best(&self.found),
                 _ => self.lowest(),
             };
             let number = u64::from(wave) * self.left.len() as u64 + run as u64;
             let seed = (self.run.options.seed, number);
-            descents.run(start, (planned, left), seed, self.stop)
+            descents.run(start, (planned, self.left[run]), seed, self.stop)
         };
-        let ends: Vec<Result<_, MapError>> = self.left.par_iter().enumerate().map(one).collect();
+        let ends = each(self.left.len(), &one);
         self.spent = self.spent.saturating_add(planned);
         for (run, end) in ends.into_iter().enumerate() {
             let (place_of, trials) = end?;

@@ -36,7 +36,8 @@ pub fn start_spinner(what: String) {
     if !std::io::stderr().is_terminal() {
         return;
     }
-    std::thread::spawn(move || {
+    // Without a thread there is no spinner.
+    let _ = std::thread::Builder::new().spawn(move || {
         std::thread::sleep(PATIENCE);
         let mut slot = spinner();
         if matches!(*slot, Spinner::None) {

@@ -6,9 +6,9 @@
 //! that failed links divide counts as several, see [`GroupPaths::parts`].
 
 use crate::paths::lists::Lists;
+use crate::threads::each;
 use hopbyte_fabric::routing::GroupPaths;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, Routing};
-use rayon::prelude::*;
 use std::collections::HashMap;
 
 /// Greatest number of pairs of routers of the same group, and of routers and groups.
@@ -260,7 +260,7 @@ fn lists(
             }
             lists
         };
-        let made: Vec<Lists> = part.par_iter().map(row).collect();
+        let made = each(part.len(), &|number| row(&part[number]));
         made.iter().for_each(|lists| all.append(lists));
     }
     all

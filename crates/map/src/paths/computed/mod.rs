@@ -15,9 +15,9 @@ use self::walked::{Rows, Walked};
 use super::routers::Between;
 use crate::problem::{MapError, Problem};
 use crate::schedule::Stop;
+use crate::threads::each;
 use hopbyte_fabric::routing::Unroutable;
 use hopbyte_fabric::{Fabric, NodeId, RouterId, Routing};
-use rayon::prelude::*;
 
 /// Numbers of links up to which routes are stored though they could be followed, or found from distances: with more, a
 /// search of 100,000 trials on trees and random graphs takes as long or longer, and more memory.
@@ -135,7 +135,7 @@ impl<'a> Computed<'a> {
             }
             dead
         };
-        sources.par_iter().enumerate().flat_map_iter(row).collect()
+        each(sources.len(), &|number| row((number, &sources[number]))).concat()
     }
 }
 

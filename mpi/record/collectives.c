@@ -100,8 +100,12 @@ void hopbyte_collective_simple(struct hopbyte_sink *sink, enum hopbyte_kind kind
                                MPI_Count count, MPI_Datatype type)
 {
     struct hopbyte_comm *c = hopbyte_comm_find(comm);
-    if (c)
-        plain_add(sink, kind, c, root, c->inter && root == MPI_PROC_NULL ? 0 : message_size(count, type));
+    if (!c)
+        return;
+    /* Without a root RANK_OUTSIDE is given, which is MPI_PROC_NULL in MPICH. */
+    bool rooted = kind == KIND_BCAST || kind == KIND_REDUCE;
+    bool idle = c->inter && rooted && root == MPI_PROC_NULL;
+    plain_add(sink, kind, c, root, idle ? 0 : message_size(count, type));
 }
 
 void hopbyte_collective_gather(struct hopbyte_sink *sink, enum hopbyte_kind kind, MPI_Comm comm, int root,

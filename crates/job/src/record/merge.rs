@@ -192,11 +192,11 @@ impl Ranks {
         if self.ranks.is_empty() {
             let told = !self.unwritten.is_empty();
             let reason = if told {
-                ": they could not write it, as they said"
+                "they could not write it, as they said"
             } else {
-                ""
+                "no program called MPI_Init, or the hosts do not share the folder or may not write there"
             };
-            return Some(format!("no rank left a record{reason}"));
+            return Some(format!("no rank left a record: {reason}"));
         }
         if let Some(several) = self.several() {
             return Some(several);

@@ -273,7 +273,8 @@ impl Reader<'_> {
                     ended = true;
                     match *word {
                         b"finalize" => {}
-                        b"running" => self.early("they were killed, seconds after the last write"),
+                        b"running" => self
+                            .early("they ended without MPI_Finalize, seconds after the last write"),
                         word => self.early(&format!("ended by {}", lossy(word))),
                     }
                 }

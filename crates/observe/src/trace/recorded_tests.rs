@@ -133,7 +133,7 @@ fn traces_that_end_early_say_so() {
     assert_eq!(
         folded.notes,
         [
-            "incomplete: the traces of 1 ranks end early: they were killed, seconds after the last write"
+            "incomplete: the traces of 1 ranks end early: they ended without MPI_Finalize, seconds after the last write"
         ]
     );
 }

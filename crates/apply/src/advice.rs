@@ -207,22 +207,32 @@ pub(crate) fn intel(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     Advice::new(format!("mpiexec -n {n} -machinefile FILE ./app")).warn(training::gpu_order(layout))
 }
 
+/// Flux gives every node the same number of cores, so that uneven nodes need all of theirs (`-x`).
+fn flux_run(layout: &Layout<'_>) -> String {
+    let by_place = layout.ranks_by_place();
+    let even = by_place.windows(2).all(|w| w[0].len() == w[1].len());
+    format!(
+        "flux run -N {} -n {}{}",
+        layout.hosts.len(),
+        layout.ranks(),
+        if even { "" } else { " -x" }
+    )
+}
+
 pub(crate) fn flux_hosts(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     Advice::new(format!(
-        "flux run -N {} -n {} --taskmap=hostfile:FILE ./app",
-        layout.hosts.len(),
-        layout.ranks()
+        "{} --requires=host:$(sort -u FILE | paste -sd, -) --taskmap=hostfile:FILE ./app",
+        flux_run(layout)
     ))
     .warn(training::gpu_order(layout))
 }
 
 pub(crate) fn flux_task_map(layout: &Layout<'_>, _: Option<bool>) -> Advice {
     Advice::new(format!(
-        "flux run -N {} -n {} --taskmap=manual:\"$(cat FILE)\" ./app",
-        layout.hosts.len(),
-        layout.ranks()
+        "{} --taskmap=manual:\"$(cat FILE)\" ./app",
+        flux_run(layout)
     ))
-    .warn(["nodes are numbered in the allocation's order: flux resource list must show the same"])
+    .warn(["Flux chooses and numbers the nodes: run it in an instance of these alone, mapped with --nodes \"$(flux getattr hostlist)\""])
     .warn(training::gpu_order(layout))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::ApplyError;
 use crate::layout::Layout;
+use crate::ranks::all_used;
 use std::fmt::Write;
 
 /// `host:ranks` for every run of consecutive ranks, in rank order.
@@ -34,6 +35,7 @@ pub(crate) fn split_nodes(layout: &Layout<'_>) -> Option<String> {
 
 /// Flux's task map (RFC 34): blocks of [first node, nodes, ranks each, repeats].
 pub(crate) fn task_map(layout: &Layout<'_>) -> Result<String, ApplyError> {
+    all_used(layout, "flux-taskmap")?;
     let mut blocks: Vec<[u32; 4]> = Vec::new();
     for (place, ranks) in layout.runs() {
         match blocks.last_mut() {

@@ -151,12 +151,12 @@ launchers! {
     },
     FluxHostfile: "Hostfile for Flux's --taskmap=hostfile:, one host per rank" => Syntax {
         effect: "cannot express nodes without a rank",
-        seen_on: "nowhere: no package has a broker",
+        seen_on: "flux-core 0.88",
         read_back: Some("hostfile"),
         ..row("flux-hostfile", "flux.hosts", hosts(ranks::flux_hosts, advice::flux_hosts))
     },
     FluxTaskmap: "Flux's task map (RFC 34) for --taskmap=manual:" => Syntax {
-        effect: "numbers nodes in Flux's own order, with a warning",
+        effect: "cannot express nodes without a rank; numbers nodes in Flux's own order, with a warning",
         seen_on: "the same",
         ..row("flux-taskmap", "flux.taskmap", hosts(blocks::task_map, advice::flux_task_map))
     },

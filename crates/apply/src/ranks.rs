@@ -77,21 +77,27 @@ pub(crate) fn rankfile(layout: &Layout<'_>) -> Result<String, ApplyError> {
     Ok(text)
 }
 
-/// A host for each rank; Flux requires every allocated host to appear.
-pub(crate) fn flux_hosts(layout: &Layout<'_>) -> Result<String, ApplyError> {
+/// Flux requires every allocated host to have a rank.
+pub(crate) fn all_used(layout: &Layout<'_>, format: &'static str) -> Result<(), ApplyError> {
     let by_place = layout.ranks_by_place();
     match by_place.iter().position(Vec::is_empty) {
-        None => host_a_rank(layout),
+        None => Ok(()),
         Some(idle) => Err(ApplyError::Inexpressible {
             what: "placement",
-            format: "flux-hostfile",
+            format,
             why: format!(
                 "every allocated host must have a rank, and {} has none",
                 layout.hosts[idle]
             ),
-            instead: "allocate only the nodes that are used, or use flux-taskmap".into(),
+            instead: "allocate only the nodes that are used".into(),
         }),
     }
+}
+
+/// A host for each rank.
+pub(crate) fn flux_hosts(layout: &Layout<'_>) -> Result<String, ApplyError> {
+    all_used(layout, "flux-hostfile")?;
+    host_a_rank(layout)
 }
 
 /// One host per line, by rank.

@@ -168,8 +168,10 @@ fn blocks_of_ranks_have_launchers_of_their_own() {
     assert!(plane.warnings.is_empty() && plane.refused.is_none());
     assert!(render(Launcher::Pals, &f, &a, &dealt).is_err());
     let idle = Placement::on_nodes(&f, &a, [NodeId(0), NodeId(3)]).unwrap();
-    let error = render(Launcher::FluxHostfile, &f, &a, &idle).unwrap_err();
-    assert!(error.to_string().contains("n1 has none"), "{error}");
+    for launcher in [Launcher::FluxHostfile, Launcher::FluxTaskmap] {
+        let error = render(launcher, &f, &a, &idle).unwrap_err();
+        assert!(error.to_string().contains("n1 has none"), "{error}");
+    }
 }
 
 #[test]

@@ -300,16 +300,39 @@ impl Job {
         self.pass(&mut command, &settings, &self.words[1..]);
         // Open MPI before 5 passes to the programs of one job (a : b) what stands before each.
         let by_program = matches!(self.launcher, Launcher::OpenMpi(version) if version < 5);
+        let last_rule = self.last_rule_of_flux();
         for (at, word) in self.words.iter().enumerate().skip(1) {
             match with_preload(&self.words[..at], word, &ours, &preload) {
                 Some(merged) => command.arg(merged),
                 None => command.arg(word),
             };
+            if last_rule == Some(at) {
+                for (name, value) in &settings {
+                    let mut rule = OsString::from(format!("--env={name}="));
+                    rule.push(value);
+                    command.arg(rule);
+                }
+            }
             if by_program && word == ":" {
                 self.pass(&mut command, &settings, &self.words[at + 1..]);
             }
         }
         command
+    }
+
+    /// Index of the last word of `flux run` that may filter the environment. Its rules are applied in their order, so that the
+    /// settings after it stay.
+    fn last_rule_of_flux(&self) -> Option<usize> {
+        let launcher = Path::new(self.words.first()?).file_name()?;
+        let options = self.words.iter().enumerate().skip(2);
+        let options = options.take_while(|(_, word)| linked_to(Path::new(word)).is_none());
+        let rule = |(at, word): (usize, &OsString)| {
+            let word = word.to_string_lossy();
+            let takes_next = ["--env", "--env-remove", "--env-file"].contains(&&*word);
+            word.starts_with("--env")
+                .then_some(at + usize::from(takes_next))
+        };
+        (launcher == "flux").then(|| options.filter_map(rule).last())?
     }
 
     /// Adds settings for the ranks, as the launcher takes them, before the words of a program. Of two values of one
@@ -649,6 +672,22 @@ mod tests {
             ),
             "--export=ALL,LD_PRELOAD=r.so:u.so,A=1 a"
         );
+    }
+
+    #[test]
+    fn filters_of_flux_leave_the_preload() {
+        let settings = "--env=LD_PRELOAD=r.so --env=HOPBYTE_RECORD_TRACE=1";
+        for (given, expected) in [
+            ("-n 2 a", "-n 2 a".to_owned()),
+            ("--env=-* -n 2 a", format!("--env=-* {settings} -n 2 a")),
+            (
+                "--env=-* --env-remove X a",
+                format!("--env=-* --env-remove X {settings} a"),
+            ),
+        ] {
+            let said = launched(Launcher::Scheduler, &format!("flux run {given}"));
+            assert_eq!(said, format!("run {expected}"));
+        }
     }
 
     #[test]

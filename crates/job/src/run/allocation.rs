@@ -126,7 +126,8 @@ pub(super) struct Shape {
     is_srun: bool,
     /// `flux run`, with its numbers of nodes and of ranks of a node.
     is_flux: bool,
-    nodes: Option<u32>,
+    /// Number of nodes, if the command states it.
+    pub nodes: Option<u32>,
     each: Option<u32>,
 }
 
@@ -145,6 +146,9 @@ impl Shape {
             refuse!("several programs in one launch are not supported");
         }
         let launcher = Path::new(&texts[0]).file_name();
+        if launcher.is_some_and(|n| n == "env") {
+            refuse!("`env` is no launcher: give its variables before `hopbyte run`");
+        }
         shape.is_srun = launcher.is_some_and(|n| n == "srun");
         shape.is_flux = launcher.is_some_and(|n| n == "flux");
         if texts.iter().any(|w| is_torchrun(w)) {
@@ -209,6 +213,9 @@ impl Shape {
             self.nodes = number(name, value)?;
         } else if self.is_flux && name == "--tasks-per-node" {
             self.each = number(name, value)?;
+        } else if let Some(nodes) = name.strip_prefix("-N").filter(|_| self.is_flux) {
+            self.nodes = number("-N", Some(nodes.to_owned()))?;
+            return Ok(false);
         } else if let Some(number) = name.strip_prefix("-n").and_then(|n| n.parse().ok()) {
             self.ranks = Some(number);
             return Ok(false);
@@ -503,7 +510,9 @@ mod tests {
         );
         assert_eq!(of("flux run -n6 sh", "n1").unwrap().0, Some(6));
         assert!(of("flux run -N 2 -n 4 sh", "n[1-4]").is_err());
+        assert!(of("flux run -N2 -n4 sh", "n[1-4]").is_err());
         assert!(of("flux submit -n 4 sh", "n[1-4]").is_err());
+        assert!(of("env A=1 flux run -n 4 sh", "n[1-4]").is_err());
     }
 
     #[test]

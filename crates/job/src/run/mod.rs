@@ -25,7 +25,7 @@ use hopbyte_fabric::{InputError, similar};
 use hopbyte_map::Evaluation;
 use hopbyte_observe::{parse_node_list, read_traffic};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -375,7 +375,7 @@ fn record_into(folder: &Path) -> (&'static str, OsString) {
 }
 
 impl Record {
-    /// Whether it is of this number of ranks and not older than the program.
+    /// Whether it is of this number of ranks, and of nodes if the command states it, and not older than the program.
     fn is_current(&self, words: &[OsString], shape: &Shape) -> bool {
         let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
         let program = shape
@@ -386,7 +386,10 @@ impl Record {
             (Some(program), Some(record)) => program > record,
             _ => false,
         };
-        !newer && shape.ranks.is_none_or(|ranks| ranks == self.ranks())
+        let nodes = || self.launched.iter().collect::<BTreeSet<_>>().len() as u32;
+        !newer
+            && shape.ranks.is_none_or(|ranks| ranks == self.ranks())
+            && shape.nodes.is_none_or(|stated| stated == nodes())
     }
 
     /// Whether its traffic cannot be read.

@@ -169,18 +169,15 @@ fn json(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
     let wrong = || text.error("JSON of another kind", EXPECTED);
     if let Some(Value::Object(jobs)) = document.get("Jobs") {
         let job = |(id, job): (&String, &Value)| pbs(text, id, job.as_object().ok_or_else(wrong)?);
-        return jobs
-            .iter()
-            .map(job)
-            .collect::<Result<_, _>>()
-            .map_err(Into::into);
+        let listed: Vec<Listed> = jobs.iter().map(job).collect::<Result<_, _>>()?;
+        let begun = |(_, job): &(&String, &Value)| word(job.get("job_state")) == Some(BEGUN);
+        let arrays = jobs.iter().filter(begun).map(|(id, _)| id.as_str());
+        return with_members(text, arrays, listed).map_err(Into::into);
     }
     // Flux prints a single job without a list.
     let one = || {
-        document
-            .get("nodelist")
-            .is_some()
-            .then(|| std::slice::from_ref(&document))
+        let is_flux = document.as_object().is_some_and(is_flux);
+        is_flux.then(|| std::slice::from_ref(&document))
     };
     let pods = pods::of(&document);
     let jobs = document.get("jobs").and_then(Value::as_array);
@@ -197,7 +194,7 @@ fn json(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
             return pods::listed(text, job);
         }
         let job = job.as_object().ok_or_else(wrong)?;
-        if job.contains_key("nodelist") {
+        if is_flux(job) {
             flux(text, job)
         } else {
             slurm(text, job)
@@ -240,9 +237,16 @@ fn slurm_hosts(hosts: &str) -> String {
     }
 }
 
-/// An element of `jobs` of `flux jobs --json`.
+/// Whether a job is Flux's, which has nodes only once it runs.
+fn is_flux(job: &Map<String, Value>) -> bool {
+    ["nodelist", "t_submit"]
+        .iter()
+        .any(|key| job.contains_key(*key))
+}
+
+/// An element of `jobs` of `flux jobs --json`, under the name that `flux jobs` prints.
 fn flux(text: &Text, job: &Map<String, Value>) -> Result<Listed, InputError> {
-    let id = match job.get("id") {
+    let id = match job.get("jobid").or_else(|| job.get("id")) {
         Some(Value::String(id)) => id.clone(),
         Some(id @ Value::Number(_)) => id.to_string(),
         _ => return Err(text.error("a job without id", "jobs of Flux")),
@@ -265,6 +269,29 @@ fn pbs(text: &Text, id: &str, job: &Map<String, Value>) -> Result<Listed, InputE
         running: Some(word(job.get("job_state")).is_some_and(|s| s == "R")),
         ..Listed::default()
     })
+}
+
+/// State of a job array of PBS of which members have started. Its nodes are those of its members.
+const BEGUN: &str = "B";
+
+/// The list, which must have the members of these arrays: `5[1].server` of `5[].server`.
+fn with_members<'a>(
+    text: &Text,
+    arrays: impl Iterator<Item = &'a str>,
+    listed: Vec<Listed>,
+) -> Result<Vec<Listed>, InputError> {
+    for array in arrays {
+        let stem = array.split_once("[]").map_or(array, |(stem, _)| stem);
+        let is_member = |job: &Listed| {
+            let rest = job.id.strip_prefix(stem).unwrap_or_default();
+            rest.starts_with('[') && !rest.starts_with("[]")
+        };
+        if !listed.iter().any(is_member) {
+            let found = format!("the job array {array} without its members");
+            return Err(text.error(found, "the output of qstat -t -f, which lists them"));
+        }
+    }
+    Ok(listed)
 }
 
 /// `n1/0*4+n2/0*4` as a list of hosts.
@@ -304,6 +331,7 @@ fn scontrol(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
 fn qstat(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
     let unfolded = content.replace("\r\n", "\n").replace("\n\t", "");
     let mut jobs: Vec<Listed> = Vec::new();
+    let mut arrays: Vec<String> = Vec::new();
     for line in unfolded.lines() {
         if let Some(id) = line.strip_prefix("Job Id:") {
             jobs.push(Listed {
@@ -317,12 +345,15 @@ fn qstat(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
         };
         let Some(job) = jobs.last_mut() else { continue };
         match key {
-            "job_state" => job.running = Some(value.trim() == "R"),
+            "job_state" => {
+                job.running = Some(value.trim() == "R");
+                arrays.extend((value.trim() == BEGUN).then(|| job.id.clone()));
+            }
             "exec_host" => job.hosts = pbs_hosts(value),
             _ => {}
         }
     }
-    Ok(jobs)
+    with_members(text, arrays.iter().map(String::as_str), jobs).map_err(Into::into)
 }
 
 /// Lines `job,node` with a header, in any order of columns, and optional `start` and `end` in Unix seconds. `None`: the

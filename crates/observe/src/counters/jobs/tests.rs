@@ -293,3 +293,27 @@ fn a_single_job_of_flux_is_a_list() {
         (&["58577289183232".to_owned()][..], 2)
     );
 }
+
+#[test]
+fn jobs_of_flux_that_wait_have_no_nodes() {
+    let fabric = spec::fabric("torus:4x4").unwrap();
+    let waits = r#"{"id": 7, "jobid": "ƒ8", "t_submit": 5.0, "state": "SCHED", "nnodes": 2}"#;
+    let runs = r#"{"id": 9, "jobid": "ƒA", "t_submit": 5.0, "state": "RUN", "nodelist": "n0-0", "t_run": 6.0}"#;
+    let jobs = read(&format!(r#"{{"jobs": [{waits}, {runs}]}}"#), &fabric).unwrap();
+    assert_eq!((jobs.ids(), jobs.nodes()), (&["ƒA".to_owned()][..], 1));
+    assert!(read(waits, &fabric).is_ok_and(|jobs| jobs.ids().is_empty()));
+}
+
+#[test]
+fn arrays_of_pbs_without_their_members_are_told() {
+    let fabric = spec::fabric("torus:4x4").unwrap();
+    let array = r#""5[].n0": {"job_state": "B"}"#;
+    let member = r#""5[1].n0": {"job_state": "R", "exec_host": "n0-0/0*2"}"#;
+    let told = |jobs: &str| {
+        let list = format!(r#"{{"Jobs": {{{jobs}}}}}"#);
+        let error = read(&list, &fabric).err();
+        error.is_some_and(|e| e.contains("qstat -t -f"))
+    };
+    assert!(told(array));
+    assert!(!told(&format!("{array}, {member}")));
+}

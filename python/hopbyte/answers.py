@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from numbers import Real
 from os import PathLike, fspath
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from hopbyte import _core
 from hopbyte._core import HopbyteError, Links, Machine
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 _Path: TypeAlias = str | PathLike[str]
 _MOST_ROWS = 30
+_T = TypeVar("_T")
 Axis: TypeAlias = Literal["link", "injection", "latency", "message_rate", "cpu"]
 """Axes of an operating point."""
 
@@ -134,6 +134,13 @@ def _report(answer: tuple[str, str, bool]) -> Report:
     return Report(json.loads(fields), text, yes)
 
 
+def _several(name: str, values: Iterable[_T]) -> list[_T]:
+    """A list; one text would be taken letter by letter."""
+    if isinstance(values, str | bytes | PathLike):
+        raise TypeError(f"{name}: found {values!r}, expected a list")
+    return list(values)
+
+
 def verify(
     machine: Machine,
     after: Links,
@@ -147,7 +154,8 @@ def verify(
 
     ``after`` and ``before`` are links with counters; ``mapping`` one of this session or a file ``mapping.json``;
     ``repeats`` how often its traffic ran in the counters' window; ``tolerance`` in per cent. The answer is no if the
-    worst link did not improve, or not as predicted. Raises :class:`HopbyteError` for links of another machine.
+    worst link did not improve, or not as predicted. Raises :class:`HopbyteError` for links of another machine,
+    or without one that was read.
     """
     return _report(_core.verify(machine, after, before, mapping, repeats, tolerance))
 
@@ -174,7 +182,7 @@ def predict(
         _core.predict(
             fspath(trace),
             machine,
-            list(placements),
+            _several("placements", placements),
             network,
             nodes,
             ranks_per_node,
@@ -203,10 +211,11 @@ def model(
     ``cpu`` take the place of the scenario's, ``placement`` is a file, ``network`` a preset or a file of rates and
     delays. The table ``links`` has a row per loaded link.
     """
+    text: str | None
     if isinstance(scenario, Mapping):
         name, text = "scenario", json.dumps(dict(scenario))
     else:
-        name, text = fspath(scenario), Path(scenario).read_text()
+        name, text = fspath(scenario), None
     rates = fspath(network) if network is not None else None
     return _report(_core.model(name, text, level, link, injection, latency, message_rate, cpu, placement, rates))
 
@@ -228,7 +237,7 @@ def sensitivity(
         raise HopbyteError(f"found factors={factors!r}, expected numbers above zero")
     base = float(model(scenario, level=level)["time_seconds"])
     runs = []
-    for axis in axes:
+    for axis in _several("axes", axes):
         for factor in factors:
             point: dict[str, Any] = {axis: factor}
             seconds = float(model(scenario, level=level, **point)["time_seconds"])
@@ -284,12 +293,12 @@ def history(
     """Every reading of a collector's store as a data frame: a row per tick and link; needs pandas.
 
     ``start`` and ``end`` are seconds since 1970, ``links`` names of links (all that were read by default). Columns:
-    ``time_seconds``, ``link``, ``link_number``, ``received_bytes``, ``used_ratio``, ``input_stall_ratio``,
+    ``time_seconds``, ``window_seconds``, ``link``, ``link_number``, ``received_bytes``, ``used_ratio``, ``input_stall_ratio``,
     ``credit_stall_ratio``, ``errors``; missing values are not-a-number. Caveats are in ``frame.attrs["notes"]``.
     """
     import pandas as pd
 
-    columns, notes = _core.store_history(store, machine, start, end, None if links is None else list(links))
+    columns, notes = _core.store_history(store, machine, start, end, None if links is None else _several("links", links))
     frame = pd.DataFrame(columns)
     frame.attrs["notes"] = notes
     return frame
@@ -321,13 +330,25 @@ def command(*words: str) -> list[Report]:
     """Runs any other command, such as ``command("fabric", "check", "torus:4x4")``, and returns its JSON objects.
 
     Errors of the command raise :class:`HopbyteError` with its text and ``id``; remarks on standard error are dropped.
+    A command that prints no JSON (a page or picture with ``-o -``) gives one report with what it prints as its text.
     """
     line = [sys.executable, "-m", "hopbyte", "--json", "--quiet", *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
-    found = [json.loads(row) for row in done.stdout.splitlines() if row.startswith("{")]
+    found = [row for row in map(_object, done.stdout.splitlines()) if row is not None]
     if done.returncode not in (0, 1):
         failed: dict[str, Any] = next((row for row in found if row.get("schema") == "hopbyte.error/1"), {})
         error = HopbyteError(failed.get("message") or done.stderr.strip() or f"exit code {done.returncode}")
         error.id = failed.get("id", error.id)
         raise error
+    if not found and done.stdout:
+        return [Report({}, done.stdout, done.returncode == 0)]
     return [Report(row, "", done.returncode == 0) for row in found]
+
+
+def _object(row: str) -> dict[str, Any] | None:
+    """The JSON object of a line, if it is one."""
+    try:
+        value = json.loads(row) if row.startswith("{") else None
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

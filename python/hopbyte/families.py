@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hopbyte._core import Machine, links
 
@@ -22,13 +22,14 @@ _INK, _BAND, _UNKNOWN = "#1b1f24", "#9fb4ca", "#8b949e"
 _DRAGONFLIES = ("aries", "slingshot", "dragonfly")
 
 
-def by_group(machine: Machine, loads: Floats, *, label: str = "load", ax: Axes | None = None) -> Axes:
+def by_group(machine: Machine, loads: ArrayLike, *, label: str = "load", ax: Axes | None = None) -> Axes:
     """The worst load of the links from every group of a dragonfly to every other; on the diagonal of those inside.
 
     ``loads`` has a value per link (not-a-number is missing). Pairs without a link are hatched. Raises ``ValueError``
     for a machine without groups.
     """
     group = _groups(machine)
+    loads = per_link(machine, loads)
     table = links(machine)
     between = (table.from_router >= 0) & (table.to_router >= 0) & ~np.isnan(loads)
     size = int(group.max()) + 1
@@ -43,8 +44,9 @@ def by_group(machine: Machine, loads: Floats, *, label: str = "load", ax: Axes |
     return ax
 
 
-def by_level(machine: Machine, loads: Floats, *, label: str = "load", ax: Axes | None = None) -> Axes:
+def by_level(machine: Machine, loads: ArrayLike, *, label: str = "load", ax: Axes | None = None) -> Axes:
     """Bands of loads by level of a tree, upwards and downwards apart; on other networks by distance from the hosts."""
+    loads = per_link(machine, loads)
     table = links(machine)
     level = levels(machine)
     known = (table.from_router >= 0) & (table.to_router >= 0)
@@ -61,17 +63,19 @@ def by_level(machine: Machine, loads: Floats, *, label: str = "load", ax: Axes |
     return bands(groups, loads, label=label, what="level of switches, 0 at the hosts", ax=ax)
 
 
-def by_kind(machine: Machine, loads: Floats, *, label: str = "load", ax: Axes | None = None) -> Axes:
+def by_kind(machine: Machine, loads: ArrayLike, *, label: str = "load", ax: Axes | None = None) -> Axes:
     """Bands of loads by kind of link: inside hosts (NVLink, PCIe, memory), at their ports, and in the network."""
+    loads = per_link(machine, loads)
     kind = links(machine).kind
     groups = {name: kind == number for number, name in enumerate(machine.kinds)}
     return bands(groups, loads, label=label, what="kind of link", ax=ax)
 
 
-def by_family(machine: Machine, loads: Floats, *, label: str = "load") -> Figure:
+def by_family(machine: Machine, loads: ArrayLike, *, label: str = "load") -> Figure:
     """The picture of a machine's family: slices of a torus, groups of a dragonfly, levels of a tree, kinds in hosts."""
     from hopbyte import plot
 
+    loads = per_link(machine, loads)
     if machine.grid() is not None and len(machine.grid()[0]) <= 3:  # type: ignore[index]
         return plot.torus_slices(machine, loads, label=label)
     if machine.family in _DRAGONFLIES:
@@ -84,8 +88,11 @@ def by_family(machine: Machine, loads: Floats, *, label: str = "load") -> Figure
     return figure
 
 
-def bands(groups: dict[str, Bools], loads: Floats, *, label: str, what: str, ax: Axes | None = None) -> Axes:
+def bands(groups: dict[str, Bools], loads: ArrayLike, *, label: str, what: str, ax: Axes | None = None) -> Axes:
     """Least to most (line), quartiles (band) and median (mark) of each group's loads; empty groups are left out."""
+    loads = np.asarray(loads, dtype=float)
+    for members in groups.values():
+        _same_length(loads, len(members))
     ax = _axes(ax)
     shown = {name: members for name, members in groups.items() if members.any()}
     for at, members in enumerate(shown.values()):
@@ -105,6 +112,18 @@ def bands(groups: dict[str, Bools], loads: Floats, *, label: str, what: str, ax:
     ax.set(xlabel=f"{what}, with the number of links", ylabel=f"{label}: least, quartiles, most")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def per_link(machine: Machine, loads: ArrayLike) -> Floats:
+    """Loads as an array with a value for every link of the machine."""
+    values = np.asarray(loads, dtype=float)
+    _same_length(values, machine.link_count)
+    return values
+
+
+def _same_length(values: Floats, links: int) -> None:
+    if values.shape != (links,):
+        raise ValueError(f"found {values.size} loads, expected {links}, one per link")
 
 
 def levels(machine: Machine) -> NDArray[np.int64]:

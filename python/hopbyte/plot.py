@@ -17,10 +17,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hopbyte._core import Evaluation, Machine, RouteCosts, links
-from hopbyte.families import bands, by_family, by_group, by_kind, by_level
+from hopbyte.families import bands, by_family, by_group, by_kind, by_level, per_link
 
 Floats = NDArray[np.float64]
 
@@ -76,8 +76,9 @@ def load_by_kind(mapping: Compared, ax: Axes | None = None) -> Axes:
     return _bars(mapping, _by_kind(mapping.machine), "kind of link", ax)
 
 
-def counters_by_dimension(machine: Machine, values: Floats, label: str, ax: Axes | None = None) -> Axes:
+def counters_by_dimension(machine: Machine, values: ArrayLike, label: str, ax: Axes | None = None) -> Axes:
     """Mean and maximum of any value per link by dimension, such as stalls in paper 000, Fig. 7."""
+    values = per_link(machine, values)
     ax = _axes(ax)
     groups = _by_dimension(machine)
     for i, members in enumerate(groups.values()):
@@ -88,7 +89,7 @@ def counters_by_dimension(machine: Machine, values: Floats, label: str, ax: Axes
 
 def torus_slices(
     machine: Machine,
-    loads: Floats,
+    loads: ArrayLike,
     *,
     label: str = "load",
     top: float | None = None,
@@ -99,6 +100,7 @@ def torus_slices(
     Links along X and Y are strokes between routers, those of the third dimension short oblique
     strokes. ``top`` sets the end of the scale, so that several pictures can share it.
     """
+    loads = per_link(machine, loads)
     grid = machine.grid()
     if grid is None:
         raise ValueError(f"{machine.source} is no grid: draw it with Machine.svg()")

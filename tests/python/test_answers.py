@@ -205,3 +205,46 @@ def test_a_store_as_a_frame(tmp_path: Path) -> None:
         hopbyte.history(store, machine, links=["no such link"])
     with pytest.raises(hopbyte.HopbyteError, match="without logs"):
         hopbyte.history(tmp_path, machine)
+
+
+def test_links_without_a_reading_answer_nothing(small: hopbyte.Machine) -> None:
+    unread, read = hopbyte.links(small), hopbyte.links(small, DATA / "links.jsonl")
+    traffic = hopbyte.load_traffic("stencil:4x4:5")
+    placement = hopbyte.place(small, small.nodes)
+    calls: list[Callable[[], object]] = [
+        lambda: hopbyte.verify(small, unread),
+        lambda: hopbyte.verify(small, unread, read),
+        lambda: hopbyte.verify(small, read, unread),
+        lambda: hopbyte.map(traffic, small, background=unread, trials=10),
+        lambda: hopbyte.evaluate(traffic, placement, small, background=unread),
+    ]
+    for call in calls:
+        with pytest.raises(hopbyte.HopbyteError, match="none of which names a link") as refused:
+            call()
+        assert refused.value.id == "HB0105"
+
+
+def test_one_text_is_no_list(small: hopbyte.Machine, tmp_path: Path) -> None:
+    for call in (
+        lambda: hopbyte.predict(DATA / "trace-ring", small, "file", nodes="all"),
+        lambda: hopbyte.history(tmp_path, small, links="r0-0 X+"),
+        lambda: hopbyte.sensitivity("file", "link"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_missing_files_are_errors_of_the_system(small: hopbyte.Machine) -> None:
+    for call in (
+        lambda: hopbyte.model("nofile"),
+        lambda: hopbyte.history("nofile", small),
+        lambda: hopbyte.links(small, DATA / "links.jsonl", token="nofile"),
+        lambda: hopbyte.links(small, DATA / "links.jsonl", tls_ca="nofile"),
+    ):
+        with pytest.raises(FileNotFoundError, match="nofile") as missing:
+            call()
+        assert missing.value.id == "HB0601"  # type: ignore[attr-defined]
+    with pytest.raises(hopbyte.HopbyteError, match="seconds since 1970"):
+        hopbyte.history("nofile", small, start=float("nan"))
+    (page,) = hopbyte.command("view", "--fabric", "torus:2x2", "-o", "-")
+    assert page.text.startswith("<!doctype html>")

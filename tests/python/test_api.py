@@ -365,3 +365,17 @@ def test_a_number_that_does_not_fit_names_its_argument(argument: str, number: in
     with pytest.raises(hopbyte.HopbyteError, match=f"^{argument}: found {number}, expected a whole number") as caught:
         hopbyte.map(traffic, machine, "all", **{argument: number})  # type: ignore[arg-type]
     assert caught.value.id == "HB0002" and caught.value.file == argument
+
+
+def test_traffic_of_too_many_ranks_is_refused() -> None:
+    for pairs in (([0], [4e9], [1]), ([], [], [], 2**60)):
+        with pytest.raises(hopbyte.HopbyteError, match="at most 16777216"):
+            hopbyte.Traffic.of_pairs(*pairs)  # type: ignore[arg-type]
+
+
+def test_placements_are_sequences() -> None:
+    machine = hopbyte.load_fabric("torus:2x2")
+    placement = hopbyte.place(machine, machine.nodes)
+    assert list(placement) == [placement[rank] for rank in range(4)]
+    with pytest.raises(hopbyte.HopbyteError, match="3 ranks, expected 4"):
+        placement.moved(hopbyte.place(machine, machine.nodes[:3]))

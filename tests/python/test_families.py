@@ -58,3 +58,12 @@ def test_every_family_has_a_picture(spec: str) -> None:
     machine = hopbyte.load_fabric(spec)
     figure = plot.by_family(machine, np.linspace(0, 1, machine.link_count))
     assert figure.axes
+
+
+def test_loads_are_converted_and_counted() -> None:
+    machine = hopbyte.load_fabric("dragonfly:9x4")
+    loads = [0.5] * machine.link_count
+    for draw in (plot.by_group, plot.by_level, plot.by_kind):
+        draw(machine, loads)
+        with pytest.raises(ValueError, match=f"expected {machine.link_count}, one per link"):
+            draw(machine, loads[1:])

@@ -122,9 +122,11 @@ class Follower {
   private say(news: News): void {
     const at = this.slider.at;
     const latest = news.history.at(-1);
+    // The sequence counts attributions and failures too.
+    const readings = (news.history.length + news.dropped).toLocaleString("en");
     const words =
       at === null
-        ? `Live: reading ${this.sequence}, ${latest ? clock(latest.unix_seconds) : ""}`
+        ? `Live: reading ${readings}, ${latest ? clock(latest.unix_seconds) : ""}`
         : `Earlier: ${clock(at)}. Newer readings are available.`;
     this.status.textContent = news.error ?? words;
     this.status.classList.toggle("failed", news.error !== null);
@@ -134,6 +136,8 @@ class Follower {
   private show(news: News): void {
     const lead = document.querySelector(".lead");
     if (lead) lead.textContent = news.lead;
+    const source = document.querySelector("#readings");
+    if (source) source.textContent = news.source;
     this.report.signs = news.signs;
     this.faults.show(news.faults);
     for (const [index, view] of this.report.views.entries()) {

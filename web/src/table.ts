@@ -21,6 +21,8 @@ export class LinkTable {
   private down = true;
   private shown = PAGE;
   private filter = "";
+  /** Which links are searched, if the page does not know the names of all. */
+  private readonly scope: string;
 
   constructor(
     private readonly table: HTMLTableElement,
@@ -28,6 +30,7 @@ export class LinkTable {
     private readonly selection: Selection,
   ) {
     this.body = table.tBodies[0] ?? table.createTBody();
+    this.scope = scope(report.links.name);
     this.rows = collect(report);
     this.heads();
     this.tools();
@@ -130,7 +133,7 @@ export class LinkTable {
     const output = document.querySelector("#shown");
     const count = found.length.toLocaleString("en");
     const shown = Math.min(this.shown, found.length);
-    if (output) output.textContent = `${shown} of ${count} links with load or errors`;
+    if (output) output.textContent = `${shown} of ${count} links with load or errors${this.scope}`;
     const more = document.querySelector<HTMLElement>("#more");
     if (more) more.hidden = found.length <= this.shown;
   }
@@ -152,6 +155,14 @@ export class LinkTable {
     }
     return element;
   }
+}
+
+/** The part of the links whose names the page has; empty if it has all. */
+function scope(names: string[]): string {
+  const known = names.filter(Boolean).length;
+  if (known === names.length) return "";
+  const [some, all] = [known, names.length].map((n) => n.toLocaleString("en"));
+  return `, among the ${some} of ${all} links that this page knows by name; hopbyte links has all`;
 }
 
 /** Every named link with a load on some side of some view. */

@@ -1,6 +1,6 @@
 //! Messages of an application: bytes and counts between tasks, by phase.
 
-use crate::bounds::{MAX_BYTES, MAX_MESSAGES, MAX_PAIRS};
+use crate::bounds::{MAX_BYTES, MAX_MESSAGES, MAX_PAIRS, MAX_TASKS};
 use crate::error::FabricError;
 
 /// Data sent from one task to another in one phase.
@@ -31,12 +31,19 @@ impl Exchange {
     }
 
     /// From (sender, receiver, bytes, messages) in any order; entries of one pair are summed, and entries from a task
-    /// to itself are dropped, because they cross no link. Refused: tasks beyond `tasks`, and bytes and messages
+    /// to itself are dropped, because they cross no link. Refused: more tasks than a traffic may have, tasks beyond `tasks`, and bytes and messages
     /// outside their [bounds](crate::bounds).
     pub fn new(
         tasks: usize,
         entries: impl IntoIterator<Item = (u32, u32, f64, u64)>,
     ) -> Result<Self, FabricError> {
+        if tasks > MAX_TASKS {
+            return Err(FabricError::OutOfRange {
+                what: "tasks".into(),
+                found: tasks.to_string(),
+                expected: format!("at most {MAX_TASKS}"),
+            });
+        }
         let mut list: Vec<Entry> = Vec::new();
         for (from, to, bytes, messages) in entries {
             Self::check(tasks, &(from, to, bytes, messages))?;
@@ -325,6 +332,12 @@ impl Stencil {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_tasks_than_a_traffic_has_are_refused_before_memory_is_taken() {
+        let text = Exchange::new(usize::MAX - 1, []).unwrap_err().to_string();
+        assert!(text.contains("at most 16777216"), "{text}");
+    }
 
     #[test]
     fn exchange_adds_up_pairs_and_drops_self() {

@@ -4,7 +4,7 @@ use crate::error::{Result, refuse};
 use crate::live;
 use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::{Allocation, Fabric, LeftOut, LinkCounts, LinkState, NodeId};
-use hopbyte_observe::counters::Counted;
+use hopbyte_observe::counters::{Counted, without_links};
 use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::{CounterOptions, deal, parse_node_list, read_counters};
 use std::collections::{BTreeMap, HashMap};
@@ -40,6 +40,22 @@ impl LinkReading {
             state,
             notes: Vec::new(),
         }
+    }
+
+    /// The reading, if it has a link.
+    ///
+    /// # Errors
+    /// No link was read: what is asked of its loads would be answered by their absence.
+    pub fn of_links(&self, fabric: &Fabric) -> Result<&Self> {
+        if self.matched > 0 {
+            return Ok(self);
+        }
+        let source = match self.source.as_str() {
+            "" => "counters",
+            named => named,
+        };
+        let left_out = self.left_out.sentences().collect();
+        Err(without_links(source, self.unmatched, left_out, fabric).into())
     }
 }
 
@@ -226,4 +242,22 @@ fn allocate_hosts(
         fabric,
         nodes.iter().filter_map(slots).collect(),
     )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LinkReading;
+    use hopbyte_fabric::{LinkState, spec};
+
+    #[test]
+    fn a_reading_without_a_link_answers_nothing() {
+        let fabric = spec::fabric("torus:4x4").unwrap();
+        let reading = LinkReading::of_state("", LinkState::unknown(&fabric));
+        let error = reading.of_links(&fabric).err().unwrap();
+        assert_eq!(error.class().id(), "HB0105");
+        assert!(
+            error.to_string().contains("none of which names a link"),
+            "{error}"
+        );
+    }
 }

@@ -292,8 +292,7 @@ impl LinksSummary {
     /// link of the machine, or if counters are left out
     /// because not all readings have them.
     pub fn is_complete(&self) -> bool {
-        let known = self.links_read > 0 || self.links_lost.is_none();
-        known && self.is_of_machine() && !self.left_out.contains_key(CHANGED)
+        self.links_read > 0 && self.is_of_machine() && !self.left_out.contains_key(CHANGED)
     }
 
     /// Whether most rows name a link of the machine; otherwise the file may be of another one.

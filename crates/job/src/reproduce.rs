@@ -53,6 +53,12 @@ pub fn row_files(folder: &Path) -> Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
+    if files.is_empty() {
+        return Err(JobError::refused(&format!(
+            "{}: found no .toml file, expected rows\nhint: the sources have them as scenarios/",
+            folder.display()
+        )));
+    }
     files.sort_by_key(|p| {
         let name = p
             .file_stem()

@@ -121,7 +121,18 @@ impl Changes<'_> {
 /// # Errors
 /// The scenario or a file that it names cannot be read, or the model has no result.
 pub fn outcome(name: &str, text: &str, changes: &Changes<'_>) -> Result<Outcome> {
-    let mut scenario = Scenario::read(name, text)?;
+    answer(Scenario::read(name, text)?, changes)
+}
+
+/// [`outcome`] of a file.
+///
+/// # Errors
+/// As there.
+pub fn outcome_of(path: &Path, changes: &Changes<'_>) -> Result<Outcome> {
+    answer(read(path)?, changes)
+}
+
+fn answer(mut scenario: Scenario, changes: &Changes<'_>) -> Result<Outcome> {
     changes.apply(&mut scenario)?;
     let Asked { machine, inputs } = Asked::of(&scenario)?;
     if let Some(network) = changes.network {

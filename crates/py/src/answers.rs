@@ -7,7 +7,7 @@ use crate::mapping::Mapping;
 use hopbyte_job::attribution::{Attribution, Recorded};
 use hopbyte_job::predict::Ask;
 use hopbyte_job::probe::{analysis, explain, results};
-use hopbyte_job::scenario::{Changes, outcome};
+use hopbyte_job::scenario::{Changes, outcome, outcome_of};
 use hopbyte_job::verify::VerifyReport;
 use hopbyte_job::{Document, Jobs, blame as causes, jobs_then, verify as verification};
 use hopbyte_observe::read_jobs;
@@ -15,7 +15,7 @@ use hopbyte_view::terminal::{blame_text, model_text, predict_text, probe_text, v
 use pyo3::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// JSON, text, and whether the answer is yes.
 type Answer = (String, String, bool);
@@ -34,13 +34,21 @@ pub enum Saved {
     File(PathBuf),
 }
 
+/// The mapping of an argument, or none.
+fn saved(value: &Bound<'_, PyAny>) -> PyResult<Option<Saved>> {
+    let expected = "a mapping, or the path of its document";
+    value
+        .extract()
+        .map_err(|_| errors::of_type("mapping", value, expected))
+}
+
 #[pyfunction]
 #[pyo3(signature = (machine, after, before, mapping, repeats, tolerance))]
 pub fn verify(
     machine: &Machine,
     after: &Links,
     before: Option<&Links>,
-    mapping: Option<Saved>,
+    #[pyo3(from_py_with = saved)] mapping: Option<Saved>,
     repeats: f64,
     tolerance: f64,
 ) -> PyResult<Answer> {
@@ -53,16 +61,16 @@ pub fn verify(
         );
         return Err(HopbyteError::new_err(text));
     }
+    let state = after.state();
+    let (after, before) = (after.loads()?, before.map(Links::loads).transpose()?);
     let saved = match mapping {
         None => None,
         Some(Saved::Made(mapping)) => Some(mapping.get().saved()),
         Some(Saved::File(path)) => Some(Document::read(&path).map_err(python)?),
     };
-    let state = after.state();
     let predict = |saved: &Document| verification::predict(saved, &machine.0, state, repeats);
     let predicted = saved.as_ref().map(predict).transpose().map_err(python)?;
-    let before = before.map(Links::reading);
-    let (fabric, after) = (machine.fabric(), after.reading());
+    let fabric = machine.fabric();
     let report = VerifyReport::new(fabric, before.as_deref(), &after, predicted, tolerance);
     answer(&report, verify_text(&report, false), report.holds())
 }
@@ -108,7 +116,7 @@ pub fn predict(
 pub fn model(
     py: Python<'_>,
     name: &str,
-    text: &str,
+    text: Option<&str>,
     level: Option<&str>,
     link: Option<f64>,
     injection: Option<f64>,
@@ -128,7 +136,10 @@ pub fn model(
         placement: placement.as_deref(),
         network,
     };
-    let result = py.detach(|| outcome(name, text, &changes));
+    let result = py.detach(|| match text {
+        Some(text) => outcome(name, text, &changes),
+        None => outcome_of(Path::new(name), &changes),
+    });
     let outcome = result.map_err(python)?;
     answer(&outcome, model_text(&outcome, 10, false).0, true)
 }
@@ -164,6 +175,7 @@ pub fn blame(
     recorded: Vec<String>,
 ) -> PyResult<Answer> {
     of_machine(links, machine)?;
+    links.loads()?;
     let (fabric, state) = (machine.fabric(), links.state());
     let then = jobs_then(jobs_at, links.reading().time_seconds);
     let jobs = jobs.map(|file| read_jobs(&file, fabric, then));

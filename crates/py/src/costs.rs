@@ -47,6 +47,8 @@ pub fn route_costs(
     if metric.needs_state() && links.is_none() {
         return Err(wrong(format!("metric {metric} needs links with counters")));
     }
+    let needed = links.filter(|_| metric.needs_state());
+    needed.map(Links::loads).transpose()?;
     let wanted = nodes.map(|n| machine.find(&n)).transpose()?;
     let state = links.map(Links::state);
     py.detach(|| {

@@ -2,12 +2,14 @@
 
 use hopbyte_fabric::{Class, InputError};
 use hopbyte_job::failure::input;
-use hopbyte_job::{JobError, class, told};
+use hopbyte_job::{causes, class, told};
 use hopbyte_observe::ObserveError;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyOSError, PyOverflowError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use std::borrow::Cow;
 use std::error::Error;
+use std::io;
 
 create_exception!(
     hopbyte,
@@ -21,17 +23,22 @@ create_exception!(
 /// Converts any error: errors of the operating system to OSError, others to HopbyteError.
 pub fn python(error: impl Error + 'static) -> PyErr {
     let error: &(dyn Error + 'static) = &error;
-    let root = match error.downcast_ref::<JobError>() {
-        Some(error) => error.root(),
-        None => error,
+    let system = |cause: &'_ (dyn Error + 'static)| match cause.downcast_ref::<ObserveError>() {
+        Some(ObserveError::Io { source, .. }) => Some(refused(source, error)),
+        _ => Some(refused(
+            cause
+                .downcast_ref::<io::Error>()
+                .filter(|e| !is_of_content(e))?,
+            error,
+        )),
     };
-    if let Some(ObserveError::Io { source, .. }) = root.downcast_ref::<ObserveError>() {
-        return identified(refused(source, error), error);
+    if let Some(exception) = causes(error).find_map(system) {
+        return identified(exception, error);
     }
-    if let Some(source) = root.downcast_ref::<std::io::Error>() {
-        return identified(refused(source, error), error);
-    }
-    let exception = identified(HopbyteError::new_err(told(error)), error);
+    let exception = identified(
+        HopbyteError::new_err(in_python(&told(error)).into_owned()),
+        error,
+    );
     Python::attach(|py| attributes(py, &exception, input(error)));
     exception
 }
@@ -82,18 +89,45 @@ fn identified(exception: PyErr, error: &(dyn Error + 'static)) -> PyErr {
     exception
 }
 
-/// OSError chooses the subclass (FileNotFoundError, …) by the number.
-fn refused(source: &std::io::Error, error: &(dyn Error + 'static)) -> PyErr {
+/// OSError chooses the subclass (FileNotFoundError, …) by the number; an error in our own words has only its kind.
+fn refused(source: &io::Error, error: &(dyn Error + 'static)) -> PyErr {
     match source.raw_os_error() {
         Some(number) => PyOSError::new_err((number, told(error))),
-        None => PyOSError::new_err(told(error)),
+        None => io::Error::new(source.kind(), told(error)).into(),
     }
+}
+
+/// Whether the file could be read and its content is wrong.
+fn is_of_content(error: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    let kinds = [K::InvalidData, K::UnexpectedEof, K::InvalidInput];
+    kinds.contains(&error.kind())
+}
+
+/// An option at the beginning of a text by the name of its argument: `ranks_per_node` for `--ranks-per-node`.
+fn in_python(text: &str) -> Cow<'_, str> {
+    let Some(rest) = text.strip_prefix("--") else {
+        return Cow::Borrowed(text);
+    };
+    let is_of_name = |c: char| c.is_ascii_lowercase() || c == '-';
+    let end = rest.find(|c| !is_of_name(c)).unwrap_or(rest.len());
+    let (name, rest) = rest.split_at(end);
+    Cow::Owned(name.replace('-', "_") + rest)
+}
+
+/// The refusal of an argument of a type that is not expected.
+pub fn of_type(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+    let kind = value.get_type();
+    let kind = kind
+        .name()
+        .map_or_else(|_| "another type".into(), |n| n.to_string());
+    PyTypeError::new_err(format!("{name}: found {kind}, expected {expected}"))
 }
 
 /// `None` each for an error that is of no file.
 fn attributes(py: Python<'_>, exception: &PyErr, input: Option<&InputError>) {
     let value = exception.value(py);
-    let _ = value.setattr("file", input.map(|i| &i.file));
+    let _ = value.setattr("file", input.map(|i| in_python(&i.file)));
     let _ = value.setattr("line", input.and_then(|i| i.line));
     let _ = value.setattr("found", input.map(|i| &*i.found));
     let _ = value.setattr("expected", input.map(|i| &i.expected));

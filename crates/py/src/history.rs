@@ -19,13 +19,10 @@ pub fn store_history<'py>(
     end: Option<f64>,
     only: Option<Vec<String>>,
 ) -> PyResult<(Bound<'py, PyDict>, Vec<String>)> {
-    let ns = |seconds: Option<f64>| seconds.map(|s| (s.max(0.0) * 1e9) as u64);
-    let range = Range {
-        from_ns: ns(start),
-        to_ns: ns(end),
-    };
+    let range = Range::of_seconds(start, end).map_err(python)?;
     let fabric = machine.fabric();
     let mut time = Vec::new();
+    let mut window = Vec::new();
     let mut link: Vec<u32> = Vec::new();
     let mut columns: [Vec<f64>; 5] = Default::default();
     let notes = py.detach(|| {
@@ -37,6 +34,7 @@ pub fn store_history<'py>(
             &mut |at, links, state| {
                 for &l in links {
                     time.push(at);
+                    window.push(state.window_seconds.unwrap_or(f64::NAN));
                     link.push(l.0);
                     let of = [
                         &state.received_bytes,
@@ -56,6 +54,7 @@ pub fn store_history<'py>(
     let notes = notes.map_err(python)?;
     let table = PyDict::new(py);
     table.set_item("time_seconds", time.into_pyarray(py))?;
+    table.set_item("window_seconds", window.into_pyarray(py))?;
     let names: Vec<String> = fabric.link_ids().map(|l| fabric.link_name(l)).collect();
     let shown: Vec<&str> = link.iter().map(|&l| names[l as usize].as_str()).collect();
     table.set_item("link", shown)?;

@@ -120,10 +120,7 @@ fn stream(
         ("token", token.is_some()),
         ("tls_ca", tls_ca.is_some()),
     ];
-    let range = Range {
-        from_ns: None,
-        to_ns: at.map(|s| (s.max(0.0) * 1e9) as u64),
-    };
+    let range = Range::of_seconds(None, at).map_err(python)?;
     if let [source] = counters {
         let access = Access::read(token.as_deref(), tls_ca.as_deref()).map_err(python)?;
         if let Some(found) = Source::named(source, access, range) {
@@ -155,6 +152,17 @@ impl Links {
     /// The reading, for route costs and mappings.
     pub fn reading(&self) -> Arc<LinkReading> {
         self.reading.clone()
+    }
+
+    /// The reading, for answers about loads.
+    ///
+    /// # Errors
+    /// No link was read.
+    pub fn loads(&self) -> PyResult<Arc<LinkReading>> {
+        self.reading
+            .of_links(&self.machine.fabric)
+            .map_err(python)?;
+        Ok(self.reading())
     }
 
     /// Whether these are the links of that machine.
@@ -297,6 +305,18 @@ impl Links {
         read(this, |s| &s.credit_stall_seconds)
     }
 
+    /// Transmission errors.
+    #[getter]
+    fn errors<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        read(this, |s| &s.errors)
+    }
+
+    /// Lanes in service.
+    #[getter]
+    fn lanes<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
+        read(this, |s| &s.lanes)
+    }
+
     /// Coverage: the share of the source's quantities that were read for the link, 0 to 1.
     #[getter]
     fn coverage<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
@@ -329,6 +349,8 @@ impl Links {
             "credit_stall_ratio",
             "input_stall_seconds",
             "credit_stall_seconds",
+            "errors",
+            "lanes",
         ] {
             let values = this.getattr(name)?.cast_into::<PyArray1<f64>>()?;
             let known = values.readonly().as_array().iter().any(|v| !v.is_nan());

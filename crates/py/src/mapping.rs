@@ -6,7 +6,7 @@ use crate::html::table;
 use crate::interrupt::interruptible;
 use crate::links::Links;
 use crate::machine::Machine;
-use crate::placement::{Nodes, Placement};
+use crate::placement::{self, Nodes, Placement};
 use crate::traffic::Traffic;
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::Allocation;
@@ -193,7 +193,7 @@ fn asked(
         traffic_notes: traffic.assumed().to_vec(),
         following: traffic.following(wire),
         turns: traffic.turns(wire, machine.fabric()).map_err(python)?,
-        background: background.map(Links::reading),
+        background: background.map(Links::loads).transpose()?,
         background_source: background.and_then(Links::source_files),
         ..question.map_err(python)?
     })
@@ -238,7 +238,7 @@ pub fn map(
     py: Python<'_>,
     traffic: Py<Traffic>,
     machine: &Machine,
-    nodes: Nodes,
+    #[pyo3(from_py_with = placement::nodes)] nodes: Nodes,
     #[pyo3(from_py_with = errors::ranks_per_node)] ranks_per_node: Option<u32>,
     objective: &str,
     metric: &str,
@@ -263,6 +263,12 @@ pub fn map(
     let goal: Goal = objective.parse().map_err(wrong)?;
     let metric: Metric = metric.parse().map_err(wrong)?;
     let aggregate: Option<Aggregate> = aggregate.map(str::parse).transpose().map_err(wrong)?;
+    if goal == Goal::RouteCost && metric.needs_state() && links.is_none() {
+        return Err(wrong(format!(
+            "metric {metric} needs background, links with counters"
+        )));
+    }
+    links.map(Links::loads).transpose()?;
     let costs = costs_for(
         goal,
         (machine.fabric(), machine.routing()),

@@ -11,6 +11,7 @@ use hopbyte_observe::{parse_node_list, read_placement};
 use numpy::PyArray1;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +32,19 @@ pub enum Nodes {
     List(String),
     /// Names, one per node.
     Names(Vec<String>),
+}
+
+/// Nodes of an argument.
+pub fn nodes(value: &Bound<'_, PyAny>) -> PyResult<Nodes> {
+    let expected = "a list of nodes in a string, or a sequence of their names";
+    value
+        .extract()
+        .map_err(|_| errors::of_type("nodes", value, expected))
+}
+
+/// The same, or none.
+fn maybe_nodes(value: &Bound<'_, PyAny>) -> PyResult<Option<Nodes>> {
+    (!value.is_none()).then(|| nodes(value)).transpose()
 }
 
 impl Nodes {
@@ -61,7 +75,7 @@ impl Nodes {
 pub fn load_placement(
     source: PathBuf,
     machine: &Machine,
-    nodes: Option<Nodes>,
+    #[pyo3(from_py_with = maybe_nodes)] nodes: Option<Nodes>,
     #[pyo3(from_py_with = errors::ranks_per_node)] ranks_per_node: u32,
 ) -> PyResult<Placement> {
     let allocation = nodes
@@ -77,7 +91,7 @@ pub fn load_placement(
 #[pyo3(signature = (machine, nodes, *, tasks=None, ranks_per_node=None, how="by-rank"))]
 pub fn place(
     machine: &Machine,
-    nodes: Nodes,
+    #[pyo3(from_py_with = nodes)] nodes: Nodes,
     #[pyo3(from_py_with = errors::tasks)] tasks: Option<usize>,
     #[pyo3(from_py_with = errors::ranks_per_node)] ranks_per_node: Option<u32>,
     how: &str,
@@ -209,9 +223,14 @@ impl Placement {
             .collect()
     }
 
-    /// Ranks whose node differs from another placement.
-    fn moved(&self, other: &Self) -> usize {
-        self.slots.moved(&other.slots)
+    /// Ranks whose node differs from another placement of as many ranks.
+    fn moved(&self, other: &Self) -> PyResult<usize> {
+        let (own, others) = (self.node.len(), other.node.len());
+        if own != others {
+            let text = format!("found a placement of {others} ranks, expected {own}");
+            return Err(HopbyteError::new_err(text));
+        }
+        Ok(self.slots.moved(&other.slots))
     }
 
     /// The launcher's input as text; names are those of `hopbyte apply --emit`.
@@ -249,6 +268,11 @@ impl Placement {
         let at = at as usize;
         let name = &self.machine.fabric.nodes()[self.node[at] as usize].name;
         Ok((name, self.slot[at]))
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let ranks = self.node_names().into_iter().zip(&self.slot);
+        PyList::new(py, ranks.collect::<Vec<_>>())?.try_iter()
     }
 
     fn __eq__(&self, other: &Self) -> bool {

@@ -11,6 +11,7 @@ use hopbyte_observe::{ByHost, read_traffic_by_host};
 use numpy::{AllowTypeChange, PyArray1, PyArrayLike1, PyArrayLike2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Traffic between the ranks of an application: directed pairs with bytes and messages.
@@ -32,8 +33,9 @@ pub struct Traffic {
 /// Reads traffic from a file, a folder of ``.prof`` files, an archive, or a spec such as
 /// ``stencil:16x16x16:27``. Bytes are those of all phases; ``map`` adds up the times of phases that follow one another.
 #[pyfunction]
-pub fn load_traffic(py: Python<'_>, source: String) -> PyResult<Traffic> {
+pub fn load_traffic(py: Python<'_>, source: PathBuf) -> PyResult<Traffic> {
     py.detach(|| {
+        let source = source.to_string_lossy();
         let (traffic, by_host) = read_traffic_by_host(&source).map_err(python)?;
         let mut loaded = Traffic::new(traffic.source.clone(), traffic.total());
         loaded.notes.clone_from(&traffic.notes);

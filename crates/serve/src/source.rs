@@ -1,6 +1,6 @@
 //! Sources of readings: files, a collector, its store, or a replay of a store. One reading, or all of them.
 
-use crate::error::Result;
+use crate::error::{Result, ServeError};
 use crate::window::{Window, before, since};
 use hopbyte_collect::links::Links;
 use hopbyte_collect::store;
@@ -57,6 +57,33 @@ pub struct Range {
     pub from_ns: Option<u64>,
     /// Last time in nanoseconds since 1970; without it new ticks are followed.
     pub to_ns: Option<u64>,
+}
+
+impl Range {
+    /// From a first and a last time in seconds since 1970.
+    ///
+    /// # Errors
+    /// A time that is no number, or a last time before the first.
+    pub fn of_seconds(from: Option<f64>, to: Option<f64>) -> Result<Self> {
+        let ns = |name: &str, seconds: Option<f64>| match seconds {
+            Some(s) if !s.is_finite() => {
+                let error = InputError::new(name, s.to_string(), "seconds since 1970");
+                Err(ServeError::from(error.of(Class::OptionValue)))
+            }
+            other => Ok(other.map(|s| (s.max(0.0) * 1e9) as u64)),
+        };
+        if let (Some(from), Some(to)) = (from, to)
+            && from > to
+        {
+            let error =
+                InputError::new("range", format!("{from} to {to}"), "an end after its start");
+            return Err(error.of(Class::OptionValue).into());
+        }
+        Ok(Self {
+            from_ns: ns("start", from)?,
+            to_ns: ns("end", to)?,
+        })
+    }
 }
 
 /// A source of readings.
@@ -426,7 +453,8 @@ pub fn history(
     take: &mut dyn FnMut(f64, &[LinkId], &LinkState) -> bool,
 ) -> Result<Vec<String>> {
     let name = folder.display().to_string();
-    if store::logs(folder)?.is_empty() {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{name}: {e}"));
+    if store::logs(folder).map_err(named)?.is_empty() {
         let expected = "the folder of a collector's store";
         return Err(InputError::new(name, "a folder without logs", expected).into());
     }
@@ -598,4 +626,21 @@ fn fresh_files(
         state: change.state,
         notes: change.notes,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Range;
+
+    #[test]
+    fn ranges_are_of_finite_times_in_order() {
+        let range = Range::of_seconds(Some(-1.0), Some(2.0)).unwrap();
+        assert_eq!((range.from_ns, range.to_ns), (Some(0), Some(2_000_000_000)));
+        for (from, to) in [(f64::NAN, 1.0), (1.0, f64::INFINITY), (2.0, 1.0)] {
+            assert!(
+                Range::of_seconds(Some(from), Some(to)).is_err(),
+                "{from} to {to}"
+            );
+        }
+    }
 }

@@ -163,7 +163,7 @@ fn readings_without_a_job_are_shown_with_their_gaps() {
     assert!(page.contains("<title>Now</title>") && page.contains("counters.txt, 60 s"));
     let lead = between(&page, "<p class=\"lead\">", "</p>");
     assert!(
-        lead.contains("25.0 %") && lead.contains("Known for 512 of 1024 links"),
+        lead.contains("25.0 %") && lead.contains("Known for 512 of 1,024 links"),
         "{lead}"
     );
     assert!(page.contains("not known"));

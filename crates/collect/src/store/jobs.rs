@@ -133,12 +133,14 @@ impl KeptJobs {
 
 /// Name and hosts as they are written.
 fn key(job: &Listed) -> Key {
-    let plain = |text: &str| text.replace('"', "\'").replace(['\n', '\r'], " ");
+    let plain = |text: &str| text.replace(['\n', '\r'], " ");
     (plain(&job.id), plain(&job.hosts))
 }
 
 fn line(out: &mut String, (id, hosts): &Key, start: f64, end: Option<f64>) {
     let end = end.map_or_else(String::new, |end| format!("{end:.3}"));
+    let quoted = |text: &str| text.replace('"', "\"\"");
+    let (id, hosts) = (quoted(id), quoted(hosts));
     let _ = writeln!(out, "\"{id}\",\"{hosts}\",{start:.3},{end}");
 }
 
@@ -261,7 +263,7 @@ mod tests {
         kept.take(&jobs, 501.0).unwrap();
         kept.take(&[], 600.0).unwrap();
         let found = kept_jobs(folder.path(), &fabric, 450.0).unwrap();
-        assert_eq!(found.ids(), ["a 'b'"]);
+        assert_eq!(found.ids(), ["a \"b\""]);
         assert_eq!(
             kept_jobs(folder.path(), &fabric, 601.0)
                 .unwrap()

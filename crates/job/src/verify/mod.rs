@@ -111,7 +111,10 @@ impl Load {
             window_seconds: state.window_seconds,
             worst_link_seconds: worst.map_or(0.0, |w| w.1),
             worst_link: worst.map(|w| fabric.link_name(w.0)),
-            hop_bytes: hops.filter_map(|l| state.received_bytes.get(l)).sum(),
+            // An empty sum of floats is -0.
+            hop_bytes: hops
+                .filter_map(|l| state.received_bytes.get(l))
+                .fold(0.0, |sum, bytes| sum + bytes),
             worst_used_ratio: most(&state.used_ratio),
             worst_input_stall_ratio: most(&state.input_stall_ratio),
             worst_credit_stall_ratio: most(&state.credit_stall_ratio),
@@ -187,7 +190,7 @@ pub fn predict(
     let all: f64 = links.iter().map(|l| l.2).sum();
     let apart: f64 = links.iter().map(|l| (l.1 - l.2).abs()).sum();
     let hops = links.iter().filter(|l| fabric.is_hop(l.0));
-    let hop_bytes = hops.map(|l| l.1).sum();
+    let hop_bytes = hops.map(|l| l.1).fold(0.0, |sum, bytes| sum + bytes);
     let time = |l: &(LinkId, f64, f64)| l.1 / fabric.link(l.0).capacity().0;
     let worst = links.iter().max_by(|a, b| time(a).total_cmp(&time(b)));
     let (worst_link, worst_link_seconds) = (

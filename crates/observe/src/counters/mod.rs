@@ -289,6 +289,26 @@ fn mismatch(source: &str, error: Mismatch) -> InputError {
         .hint("is this the right fabric?")
 }
 
+/// The refusal of counters without a value of a link of the fabric: the rows that name none, and sentences about what was
+/// left out.
+pub fn without_links(
+    source: &str,
+    rows: usize,
+    mut left_out: Vec<String>,
+    fabric: &Fabric,
+) -> InputError {
+    let found = match rows {
+        0 if !left_out.is_empty() => "no row with a value of a link".into(),
+        rows => {
+            left_out.insert(0, "do the counters belong to this fabric?".into());
+            format!("{rows} rows, none of which names a link of the fabric")
+        }
+    };
+    let expected = format!("counters of {}", fabric.source());
+    let error = InputError::new(source, found, expected).of(Class::OtherMachine);
+    error.hint(left_out.join(" "))
+}
+
 /// Refuses counters of another machine and fills in missing settings.
 fn finish(
     mut series: Series,
@@ -299,19 +319,8 @@ fn finish(
     let counts = series.counts_mut();
     if counts.iter().all(|c| c.matched == 0) {
         let rows: usize = counts.iter().map(|c| c.unmatched).sum();
-        let mut left_out: Vec<String> =
-            counts.iter().flat_map(|c| c.left_out.sentences()).collect();
-        let found = match rows {
-            0 if !left_out.is_empty() => "no row with a value of a link".into(),
-            rows => {
-                left_out.insert(0, "do the counters belong to this fabric?".into());
-                format!("{rows} rows, none of which names a link of the fabric")
-            }
-        };
-        let expected = format!("counters of {}", fabric.source());
-        let error = InputError::new(source, found, expected).of(Class::OtherMachine);
-        let hint = left_out.join(" ");
-        return Err(error.hint(hint).into());
+        let left_out = counts.iter().flat_map(|c| c.left_out.sentences()).collect();
+        return Err(without_links(source, rows, left_out, fabric).into());
     }
     if let Series::Increases(all) = &mut series {
         for increase in all {

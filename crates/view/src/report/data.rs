@@ -1,6 +1,7 @@
 //! The numbers behind the page, for its script: names, places, loads, ranks and flows as JSON.
 
 use super::flows::Flows;
+use super::markup::visible;
 use super::view::{NUMBERED, View};
 use super::{Job, ReportInput};
 use crate::draw::{Geometry, LinkLoads, Sign, Signs, coordinates, directions};
@@ -155,9 +156,8 @@ impl Data {
     /// The document as text that is safe inside a `script` element.
     pub fn json(&self) -> String {
         // Plain numbers and strings cannot fail to serialise.
-        serde_json::to_string(self)
-            .unwrap_or_default()
-            .replace('<', "\\u003c")
+        let text = serde_json::to_string(self).unwrap_or_default();
+        visible(&text).replace('<', "\\u003c")
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Job, ReportInput, Side};
 use crate::draw::{LinkLoads, Sign, Unit};
 pub use hopbyte_fabric::units::percent;
-use hopbyte_fabric::units::{bytes_text, significant};
+use hopbyte_fabric::units::{bytes_text, count, significant};
 use hopbyte_fabric::{Fabric, Placement};
 use hopbyte_map::{Certificate, Goal, Verdict};
 
@@ -141,7 +141,11 @@ fn state(input: &ReportInput<'_>) -> String {
         }
         (None, _) => "No link carries anything.".into(),
     };
-    text.push_str(&format!(" Known for {known} of {total} links."));
+    text.push_str(&format!(
+        " Known for {} of {} links.",
+        count(known),
+        count(total)
+    ));
     if let Some(&(worst, errors)) = input.signs.errors().first() {
         let links = input.signs.errors().len();
         text.push_str(&format!(

@@ -29,7 +29,7 @@ fn counters_of_a_torus_become_a_page() {
     assert_eq!(code, 0);
     let text = std::fs::read_to_string(&page).unwrap();
     // Every one of the 512 × 6 links was read, and no host link.
-    assert!(text.contains("Known for 3072 of 4096 links"));
+    assert!(text.contains("Known for 3,072 of 4,096 links"));
     assert!(text.contains("window not known") && text.contains("not known <small>1,024"));
 }
 

@@ -3,7 +3,7 @@
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
 use crate::resolve::addresses;
 use crate::store::disk::{Disk, Os};
-use crate::store::{Damage, LogReader, entries, logs, without_copies};
+use crate::store::{Damage, LogReader, logs, some_logs, without_copies};
 use crate::tls::{TLS_ALERT, Trust, Wire};
 use crate::wire::{Kind, PREAMBLE, Token, frame, next_frame};
 use std::collections::{HashSet, VecDeque};
@@ -96,7 +96,8 @@ impl Stream {
 
     /// The blocks of a store with ticks between two times (nanoseconds since 1970).
     pub fn replay(folder: &Path, speed: f64, from_ns: u64, to_ns: u64) -> io::Result<Self> {
-        let (mut logs, others) = some_logs(folder)?;
+        let (logs, others) = some_logs(folder)?;
+        let mut logs = VecDeque::from(logs);
         // Copies have later times, and clocks differ: a log is read unless it is older by far.
         let from = Duration::from_nanos(from_ns).saturating_sub(APART);
         while logs.len() > 1 && logs.front().is_some_and(|log| written_before(log, from)) {
@@ -111,14 +112,15 @@ impl Stream {
         let (logs, others) = some_logs(folder)?;
         let replay = Replay {
             disk,
-            ..Replay::of(logs, 0.0, (0, u64::MAX))
+            ..Replay::of(logs.into(), 0.0, (0, u64::MAX))
         };
         Ok(Self::of(replay.once(others)))
     }
 
     /// The last blocks of a store.
     pub fn newest(folder: &Path) -> io::Result<Self> {
-        let (mut logs, others) = some_logs(folder)?;
+        let (logs, others) = some_logs(folder)?;
+        let mut logs = VecDeque::from(logs);
         logs.drain(..logs.len().saturating_sub(LOOK_BACK));
         let replay = Replay::of(logs, 0.0, (0, u64::MAX));
         Ok(Self::of(replay.once(others)))
@@ -211,20 +213,6 @@ impl Stream {
             Way::Collector(..) => &self.cluster,
         }
     }
-}
-
-/// The logs of a store that has some, and sentences about what else is called like one.
-fn some_logs(folder: &Path) -> io::Result<(VecDeque<PathBuf>, Vec<String>)> {
-    let (logs, others) = entries(folder)
-        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
-    if logs.is_empty() {
-        let text = format!(
-            "{}: found no logs, expected a store\nhint: `hopbyte collect --store FOLDER` writes one",
-            folder.display()
-        );
-        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-    }
-    Ok((logs.into(), others))
 }
 
 /// Whether a file was last written before a time since 1970.

@@ -79,20 +79,16 @@ pub fn open(
     if !(speed.is_finite() && speed >= 0.0) {
         bail!("--speed: found {speed}, expected zero or more");
     }
-    if let Some((from, to)) = from.zip(to).filter(|(from, to)| from > to) {
-        bail!("--from: found {from}, which is later than --to {to}; expected an earlier time");
+    let (from, to) = (from.unwrap_or(0.0), to.unwrap_or(f64::MAX));
+    if !(from.is_finite() && to.is_finite() && from <= to) {
+        bail!("--from: found {from} (--to {to}), expected seconds since 1970, not after --to");
     }
     let folder = Path::new(store);
     if !folder.is_dir() && store.contains(':') {
         return Ok(entry.access()?.connect(store)?);
     }
-    let ns = |seconds: Option<f64>, default| seconds.map_or(default, |s| (s * 1e9) as u64);
-    Ok(Stream::replay(
-        folder,
-        speed,
-        ns(from, 0),
-        ns(to, u64::MAX),
-    )?)
+    let ns = |seconds: f64| (seconds * 1e9) as u64;
+    Ok(Stream::replay(folder, speed, ns(from), ns(to))?)
 }
 
 fn seal(folder: &Path, out: &mut Output) -> Result<Answer> {

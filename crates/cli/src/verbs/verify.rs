@@ -61,7 +61,7 @@ pub fn run(args: &VerifyArgs, out: &mut Output) -> Result<Answer> {
     if !(repeats.is_finite() && repeats > 0.0) {
         bail!("--repeats: found {repeats}, expected a number above zero");
     }
-    if tolerance.is_nan() || tolerance < 0.0 {
+    if !(tolerance.is_finite() && tolerance >= 0.0) {
         bail!("--tolerance: found {tolerance}, expected per cent, zero or more");
     }
     let saved = args

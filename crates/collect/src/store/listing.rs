@@ -37,6 +37,20 @@ pub(crate) fn entries(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>)> 
     Ok((logs, others))
 }
 
+/// The logs of a store that has some, and sentences about what else is called like one.
+pub(crate) fn some_logs(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>)> {
+    let (logs, others) = entries(folder)
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
+    if logs.is_empty() {
+        let text = format!(
+            "{}: found no logs, expected a store\nhint: `hopbyte collect --store FOLDER` writes one",
+            folder.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok((logs, others))
+}
+
 /// Times of the last two ticks of a store up to a time, in nanoseconds since 1970; of the only one twice. Only the heads
 /// of blocks are read.
 pub fn last_ticks(folder: &Path, to_ns: u64) -> io::Result<Option<(u64, u64)>> {

@@ -50,8 +50,7 @@ pub fn seal_all_on(
     disk: &dyn Disk,
     folder: &Path,
 ) -> io::Result<(Vec<PathBuf>, Vec<String>, bool)> {
-    let (logs, mut warnings) = super::entries(folder)
-        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;
+    let (logs, mut warnings) = super::some_logs(folder)?;
     let (mut files, mut sound) = (Vec::new(), warnings.is_empty());
     for log in super::without_copies(disk, &logs, &mut warnings) {
         match seal_on(disk, &log) {

@@ -77,10 +77,7 @@ fn a_range_that_ends_before_it_begins_is_refused() {
         .unwrap();
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("found 200 (--to 100), expected seconds since 1970"),
-        "{said}"
-    );
+    assert!(said.contains("found 200, after --to 100"), "{said}");
 }
 
 /// An agent that nobody accepts says so with its exit code.

@@ -19,7 +19,7 @@ pub fn store_history<'py>(
     end: Option<f64>,
     only: Option<Vec<String>>,
 ) -> PyResult<(Bound<'py, PyDict>, Vec<String>)> {
-    let range = Range::of_seconds(start, end).map_err(python)?;
+    let range = Range::of_seconds(("start", start), ("end", end)).map_err(python)?;
     let fabric = machine.fabric();
     let mut time = Vec::new();
     let mut window = Vec::new();

@@ -120,7 +120,7 @@ fn stream(
         ("token", token.is_some()),
         ("tls_ca", tls_ca.is_some()),
     ];
-    let range = Range::of_seconds(None, at).map_err(python)?;
+    let range = Range::of_seconds(("", None), ("at", at)).map_err(python)?;
     if let [source] = counters {
         let access = Access::read(token.as_deref(), tls_ca.as_deref()).map_err(python)?;
         if let Some(found) = Source::named(source, access, range) {

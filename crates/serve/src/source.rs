@@ -60,28 +60,31 @@ pub struct Range {
 }
 
 impl Range {
-    /// From a first and a last time in seconds since 1970.
+    /// From a first and a last time in seconds since 1970, with the names of both.
     ///
     /// # Errors
     /// A time that is no number, or a last time before the first.
-    pub fn of_seconds(from: Option<f64>, to: Option<f64>) -> Result<Self> {
-        let ns = |name: &str, seconds: Option<f64>| match seconds {
-            Some(s) if !s.is_finite() => {
-                let error = InputError::new(name, s.to_string(), "seconds since 1970");
-                Err(ServeError::from(error.of(Class::OptionValue)))
-            }
-            other => Ok(other.map(|s| (s.max(0.0) * 1e9) as u64)),
+    pub fn of_seconds(
+        (first, from): (&str, Option<f64>),
+        (last, to): (&str, Option<f64>),
+    ) -> Result<Self> {
+        let refused = |name: &str, found: String, expected: &str| {
+            let error = InputError::new(name, found, expected);
+            Err(ServeError::from(error.of(Class::OptionValue)))
         };
-        if let (Some(from), Some(to)) = (from, to)
-            && from > to
-        {
-            let error =
-                InputError::new("range", format!("{from} to {to}"), "an end after its start");
-            return Err(error.of(Class::OptionValue).into());
+        for (name, seconds) in [(first, from), (last, to)] {
+            if let Some(bad) = seconds.filter(|s| !s.is_finite()) {
+                return refused(name, bad.to_string(), "seconds since 1970");
+            }
         }
+        if let Some((from, to)) = from.zip(to).filter(|(from, to)| from > to) {
+            let found = format!("{from}, after {last} {to}");
+            return refused(first, found, "an earlier time");
+        }
+        let ns = |seconds: Option<f64>| seconds.map(|s| (s.max(0.0) * 1e9) as u64);
         Ok(Self {
-            from_ns: ns("start", from)?,
-            to_ns: ns("end", to)?,
+            from_ns: ns(from),
+            to_ns: ns(to),
         })
     }
 }
@@ -634,13 +637,11 @@ mod tests {
 
     #[test]
     fn ranges_are_of_finite_times_in_order() {
-        let range = Range::of_seconds(Some(-1.0), Some(2.0)).unwrap();
+        let of = |from, to| Range::of_seconds(("start", Some(from)), ("end", Some(to)));
+        let range = of(-1.0, 2.0).unwrap();
         assert_eq!((range.from_ns, range.to_ns), (Some(0), Some(2_000_000_000)));
         for (from, to) in [(f64::NAN, 1.0), (1.0, f64::INFINITY), (2.0, 1.0)] {
-            assert!(
-                Range::of_seconds(Some(from), Some(to)).is_err(),
-                "{from} to {to}"
-            );
+            assert!(of(from, to).is_err(), "{from} to {to}");
         }
     }
 }

@@ -10,6 +10,7 @@ use hopbyte_collect::flows::Flows;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::tick::TickLine;
+use hopbyte_serve::source::Range;
 use std::path::Path;
 
 /// A store, and a range of it.
@@ -79,16 +80,13 @@ pub fn open(
     if !(speed.is_finite() && speed >= 0.0) {
         bail!("--speed: found {speed}, expected zero or more");
     }
-    let (from, to) = (from.unwrap_or(0.0), to.unwrap_or(f64::MAX));
-    if !(from.is_finite() && to.is_finite() && from <= to) {
-        bail!("--from: found {from} (--to {to}), expected seconds since 1970, not after --to");
-    }
+    let Range { from_ns, to_ns } = Range::of_seconds(("--from", from), ("--to", to))?;
     let folder = Path::new(store);
     if !folder.is_dir() && store.contains(':') {
         return Ok(entry.access()?.connect(store)?);
     }
-    let ns = |seconds: f64| (seconds * 1e9) as u64;
-    Ok(Stream::replay(folder, speed, ns(from), ns(to))?)
+    let (from, to) = (from_ns.unwrap_or(0), to_ns.unwrap_or(u64::MAX));
+    Ok(Stream::replay(folder, speed, from, to)?)
 }
 
 fn seal(folder: &Path, out: &mut Output) -> Result<Answer> {

@@ -293,12 +293,14 @@ def history(
     """Every reading of a collector's store as a data frame: a row per tick and link; needs pandas.
 
     ``start`` and ``end`` are seconds since 1970, ``links`` names of links (all that were read by default). Columns:
-    ``time_seconds``, ``window_seconds``, ``link``, ``link_number``, ``received_bytes``, ``used_ratio``, ``input_stall_ratio``,
-    ``credit_stall_ratio``, ``errors``; missing values are not-a-number. Caveats are in ``frame.attrs["notes"]``.
+    ``time_seconds``, ``window_seconds``, ``link``, ``link_number``, ``received_bytes``, ``used_ratio``,
+    ``input_stall_ratio``, ``credit_stall_ratio``, ``errors``; missing values are not-a-number. Caveats are in
+    ``frame.attrs["notes"]``.
     """
     import pandas as pd
 
-    columns, notes = _core.store_history(store, machine, start, end, None if links is None else _several("links", links))
+    names = None if links is None else _several("links", links)
+    columns, notes = _core.store_history(store, machine, start, end, names)
     frame = pd.DataFrame(columns)
     frame.attrs["notes"] = notes
     return frame

@@ -235,9 +235,10 @@ def sensitivity(
     numbers = not isinstance(factors, bytes | bytearray | str)
     if not numbers or not all(isinstance(f, Real) and not isinstance(f, bool) for f in factors):
         raise HopbyteError(f"found factors={factors!r}, expected numbers above zero")
+    axes = _several("axes", axes)
     base = float(model(scenario, level=level)["time_seconds"])
     runs = []
-    for axis in _several("axes", axes):
+    for axis in axes:
         for factor in factors:
             point: dict[str, Any] = {axis: factor}
             seconds = float(model(scenario, level=level, **point)["time_seconds"])

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -368,9 +369,10 @@ def test_a_number_that_does_not_fit_names_its_argument(argument: str, number: in
 
 
 def test_traffic_of_too_many_ranks_is_refused() -> None:
-    for pairs in (([0], [4e9], [1]), ([], [], [], 2**60)):
+    cases: list[tuple[Any, ...]] = [([0], [4e9], [1]), ([], [], [], 2**60)]
+    for pairs in cases:
         with pytest.raises(hopbyte.HopbyteError, match="at most 16777216"):
-            hopbyte.Traffic.of_pairs(*pairs)  # type: ignore[arg-type]
+            hopbyte.Traffic.of_pairs(*pairs)
 
 
 def test_placements_are_sequences() -> None:

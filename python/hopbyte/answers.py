@@ -333,7 +333,7 @@ def command(*words: str) -> list[Report]:
     """Runs any other command, such as ``command("fabric", "check", "torus:4x4")``, and returns its JSON objects.
 
     Errors of the command raise :class:`HopbyteError` with its text and ``id``; remarks on standard error are dropped.
-    A command that prints no JSON (a page or picture with ``-o -``) gives one report with what it prints as its text.
+    A command without JSON output (a page or picture with ``-o -``) gives one report, its output as the text.
     """
     line = [sys.executable, "-m", "hopbyte", "--json", "--quiet", *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False)

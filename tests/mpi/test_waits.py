@@ -1,4 +1,4 @@
-"""Calls whose bytes and waits are known by hand, under every MPI."""
+"""Bytes and waiting times, against figures by hand and the program's own clock, under every MPI."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ impl Placement {
             .collect()
     }
 
-    /// Ranks whose node differs from another placement of as many ranks.
+    /// Number of ranks on another node than in a placement of the same size.
     fn moved(&self, other: &Self) -> PyResult<usize> {
         let (own, others) = (self.node.len(), other.node.len());
         if own != others {

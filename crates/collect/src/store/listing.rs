@@ -37,7 +37,7 @@ pub(crate) fn entries(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>)> 
     Ok((logs, others))
 }
 
-/// The logs of a store that has some, and sentences about what else is called like one.
+/// The logs of a store with at least one, and warnings about other entries named `*.log`.
 pub(crate) fn some_logs(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<String>)> {
     let (logs, others) = entries(folder)
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))?;

@@ -15,7 +15,7 @@ impl Escaper for Markup {
     }
 }
 
-/// Text whose characters that turn the direction of writing are shown by number: a name with one would turn its row.
+/// Text with bidirectional control characters shown by number: in a name, one would reverse its row.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if !text.contains(turns) {

@@ -3,6 +3,7 @@
 use super::plan;
 use crate::error::{Context, Result, refuse};
 use crate::machine::Machine;
+use crate::record::child;
 use crate::record::launch::{self, Flavour, Launcher};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::NodeId;
@@ -122,7 +123,7 @@ impl Probe {
             .with_context(|| format!("writing {}", unfinished.display()))?;
         command.stdin(Stdio::null()).stdout(file);
         let deadline = Duration::from_secs_f64(self.deadline);
-        match launch::run_for(command, Some(deadline))? {
+        match child::run_for(command, Some(deadline))? {
             Some(status) if status.success() => {}
             Some(status) => refuse!(
                 "{name} ended with {status}; its output is in {}",

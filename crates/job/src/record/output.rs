@@ -1,6 +1,6 @@
 //! Runs a program and reads its standard output, within a time and a size.
 
-use super::launch::run_for;
+use super::child::run_for;
 use crate::error::{Context, Result, refuse};
 use std::io::{PipeReader, Read};
 use std::process::{Command, ExitStatus, Stdio};

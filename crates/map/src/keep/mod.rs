@@ -354,14 +354,14 @@ pub(crate) fn over<P: Paths>(
         order: starts.first().cloned().unwrap_or_default(),
     };
     let by_score = |a: &Scored, b: &Scored| less_than(&a.2, &b.2, &problem.objective);
-    let mut scored = tried.all(&starts)?;
+    let mut scored = tried.all(starts)?;
     let most = REGULAR.0.min(REGULAR.1 / (1 + problem.exchange.pairs()));
     for mut others in [
         hosts.rotations(most),
         hosts.transposed().take(most).collect(),
     ] {
         others.retain(|s| hosts.takes(s));
-        scored.extend(tried.all(&others)?.into_iter().min_by(by_score));
+        scored.extend(tried.all(others)?.into_iter().min_by(by_score));
     }
     scored.sort_by(by_score);
     let starts: Vec<Vec<u32>> = scored.into_iter().map(|s| s.0).collect();
@@ -419,7 +419,7 @@ pub(crate) fn over<P: Paths>(
         let before = tried.found.best.as_ref().map(|b| b.1.clone());
         // Runs go by all phases at once: the best one of a run that was cut short is not seen by a longer search.
         if !(problem.in_turn() && left == 0) {
-            tried.all(&orders)?;
+            tried.all(orders)?;
         }
         if tried.found.best.as_ref().map(|b| &b.1) != before.as_ref() {
             best_at = spent;
@@ -459,18 +459,20 @@ struct Tried<'r, 'a> {
 
 impl Tried<'_, '_> {
     /// Evaluates orders and keeps the best that is better than every baseline.
-    fn all(&mut self, orders: &[Vec<u32>]) -> Result<Vec<Scored>, MapError> {
+    fn all(&mut self, orders: Vec<Vec<u32>>) -> Result<Vec<Scored>, MapError> {
         let (run, hosts) = (self.run, self.hosts);
         let problem = run.problem;
         let flag = run.options.flag();
-        let cost = |number: usize| -> Result<Option<Scored>, MapError> {
-            let order = &orders[number];
-            let placement = hosts.placement(problem, order)?;
+        let cost = |number: usize| -> Result<Option<(Placement, Evaluation)>, MapError> {
+            let placement = hosts.placement(problem, &orders[number])?;
             let cost = evaluate_until(problem, &placement, flag)?;
-            Ok(cost.map(|cost| (order.clone(), placement, cost)))
+            Ok(cost.map(|cost| (placement, cost)))
         };
-        let all = each(orders.len(), &cost);
-        let all = all.into_iter().filter_map(Result::transpose);
+        let costs = each(orders.len(), &cost);
+        let all = orders.into_iter().zip(costs).filter_map(|(order, cost)| {
+            let scored = cost.transpose()?;
+            Some(scored.map(|(placement, cost)| (order, placement, cost)))
+        });
         let all: Vec<Scored> = all.collect::<Result<_, _>>()?;
         let limits = &run.candidates[run.reference].2;
         for (order, placement, cost) in &all {

@@ -14,7 +14,8 @@ use hopbyte_observe::sources::{Places, Wide, host_name};
 use hopbyte_observe::{CounterOptions, Jobs, kinds};
 use hopbyte_oracle::{Aggregate, Metric};
 use hopbyte_serve::jobs::Attributor;
-use hopbyte_serve::source::{Access, Range, Source, live};
+use hopbyte_serve::range::Range;
+use hopbyte_serve::source::{Access, Source, live};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -284,11 +285,7 @@ impl SourceArgs {
     /// The source, if it is a collector or its store.
     fn stream(&self, sources: &[PathBuf], from: Option<f64>) -> Result<Option<Source>> {
         let [source] = sources else { return Ok(None) };
-        let ns = |seconds: Option<f64>| seconds.map(|s| (s * 1e9) as u64);
-        let range = Range {
-            from_ns: ns(from),
-            to_ns: ns(self.at),
-        };
+        let range = Range::of_seconds(("--interval", from), ("--at", self.at))?;
         Ok(Source::named(source, self.entry.access()?, range))
     }
 }

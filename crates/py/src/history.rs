@@ -2,7 +2,8 @@
 
 use crate::errors::python;
 use crate::machine::Machine;
-use hopbyte_serve::source::{MOST_ROWS, Range, history};
+use hopbyte_serve::range::Range;
+use hopbyte_serve::source::{MOST_ROWS, history};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

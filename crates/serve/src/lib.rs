@@ -38,6 +38,7 @@ pub mod jobs;
 mod ledger;
 pub mod page;
 pub mod past;
+pub mod range;
 pub mod socket;
 pub mod source;
 mod window;

@@ -10,7 +10,7 @@ use hopbyte_collect::flows::Flows;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::tick::TickLine;
-use hopbyte_serve::source::Range;
+use hopbyte_serve::range::Range;
 use std::path::Path;
 
 /// A store, and a range of it.

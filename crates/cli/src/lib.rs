@@ -41,8 +41,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return failure::usage(&mut error, &arguments, json);
         }
     };
-    hopbyte_map::start_shared_pool();
     let mut out = output::Output::new(cli.json, cli.quiet, &arguments);
+    // Not for agents and launches, which share their node with a job.
+    if cli.verb.is_short() {
+        hopbyte_map::start_shared_pool();
+    }
     if !cli.quiet && cli.verb.is_short() {
         start_spinner(out.command.clone());
     }

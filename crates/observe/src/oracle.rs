@@ -13,7 +13,7 @@ use crate::ObserveError;
 use crate::address::is_address;
 use crate::http::Client;
 use crate::secret;
-use hopbyte_fabric::{Column, Fabric, InputError, LinkState};
+use hopbyte_fabric::{Fabric, InputError, LinkState};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -98,8 +98,8 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Columns of a transmitted state: received bytes, used, input stall and credit stall ratio.
-pub const COLUMNS: usize = 4;
+/// Columns of a transmitted state: all that metrics of links are made of, and the coverage.
+pub const COLUMNS: usize = 9;
 
 /// State of every link: with `"pack": true` the columns follow the answer, one after the other.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -119,14 +119,19 @@ pub struct State {
 impl State {
     /// The columns of a state, one after the other; not-a-number if not measured.
     pub fn columns_of(state: &LinkState) -> Vec<f32> {
-        let columns: [&Column; COLUMNS] = [
-            &state.received_bytes,
-            &state.used_ratio,
-            &state.input_stall_ratio,
-            &state.credit_stall_ratio,
+        let columns = [
+            state.received_bytes.as_slice(),
+            state.used_ratio.as_slice(),
+            state.input_stall_ratio.as_slice(),
+            state.credit_stall_ratio.as_slice(),
+            state.input_stall_seconds.as_slice(),
+            state.credit_stall_seconds.as_slice(),
+            state.packets.as_slice(),
+            state.errors.as_slice(),
+            state.coverage.as_slice(),
         ];
-        let values = columns.into_iter().flat_map(Column::as_slice);
-        values.map(|&v| v as f32).collect()
+        let columns: [&[f64]; COLUMNS] = columns;
+        columns.into_iter().flatten().map(|&v| v as f32).collect()
     }
 
     /// The state of a machine from packed columns.
@@ -142,13 +147,15 @@ impl State {
                 let value = f64::from(packed[column * links + link.index()]);
                 (value >= 0.0 && value.is_finite()).then_some(value)
             };
-            let values: [Option<f64>; COLUMNS] = std::array::from_fn(value);
-            let read = values.iter().flatten().count();
-            state.received_bytes.set(link, values[0]);
-            state.used_ratio.set(link, values[1]);
-            state.input_stall_ratio.set(link, values[2]);
-            state.credit_stall_ratio.set(link, values[3]);
-            state.coverage[link.index()] = read as f64 / COLUMNS as f64;
+            state.received_bytes.set(link, value(0));
+            state.used_ratio.set(link, value(1));
+            state.input_stall_ratio.set(link, value(2));
+            state.credit_stall_ratio.set(link, value(3));
+            state.input_stall_seconds.set(link, value(4));
+            state.credit_stall_seconds.set(link, value(5));
+            state.packets.set(link, value(6));
+            state.errors.set(link, value(7));
+            state.coverage[link.index()] = value(8).unwrap_or(0.0).min(1.0);
         }
         Ok(state)
     }
@@ -549,4 +556,39 @@ fn announced(line: &[u8]) -> io::Result<usize> {
         return Err(invalid("an answer that is too long"));
     }
     Ok(floats * 4)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn every_metric_of_a_state_is_transmitted() {
+        let fabric = hopbyte_fabric::spec::fabric("torus:2x2").unwrap();
+        let mut state = LinkState::unknown(&fabric);
+        let links: Vec<_> = fabric.link_ids().collect();
+        let columns = [
+            &mut state.received_bytes,
+            &mut state.used_ratio,
+            &mut state.input_stall_ratio,
+            &mut state.credit_stall_ratio,
+            &mut state.input_stall_seconds,
+            &mut state.credit_stall_seconds,
+            &mut state.packets,
+            &mut state.errors,
+        ];
+        for (number, column) in columns.into_iter().enumerate() {
+            column.set(links[number % 3], Some(number as f64 + 0.5));
+        }
+        state.coverage[links[1].index()] = 0.75;
+        let packed = State::columns_of(&state);
+        let sent = State {
+            links: links.len(),
+            ..State::default()
+        };
+        let got = sent.link_state(&fabric, &packed).unwrap();
+        assert_eq!(format!("{got:?}"), format!("{state:?}"));
+    }
 }

@@ -229,6 +229,9 @@ struct hopbyte_live {
     uint64_t phase_ticks;   /* offset of PHASES_MAX times in MPI, in ticks */
     double tick_seconds;    /* duration of a tick */
     uint64_t threads;       /* that called MPI; 0 where it is not counted, since one thread calls at a time */
+    uint64_t first_ticks;   /* at the start, when the monotonic clock was `first_seconds` */
+    double first_seconds;
+    uint64_t last_ticks;    /* end of the last call; 0 before the first */
 };
 #define LIVE_MAGIC "hopbyte-live 1"
 #define LIVE_ORDER UINT64_C(0x0102030405060708)
@@ -311,7 +314,11 @@ static inline void hopbyte_call_count_time(int call, uint64_t begun, uint64_t en
     if (__builtin_expect(!(calls & (calls - 1)), 0))
         hopbyte_call_often(call, calls);
     hopbyte_sum_add(&time->ticks, ended - begun);
-    uint64_t inside = __builtin_expect(hopbyte_threaded, 0) ? hopbyte_thread_ticks(begun, ended) : ended - begun;
+    uint64_t inside = ended - begun;
+    if (__builtin_expect(hopbyte_threaded, 0))
+        inside = hopbyte_thread_ticks(begun, ended);
+    else
+        __atomic_store_n(&hopbyte_live->last_ticks, ended, __ATOMIC_RELAXED);
     hopbyte_sum_add(&hopbyte_phase_ticks[__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED)], inside);
 }
 

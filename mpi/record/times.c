@@ -11,9 +11,6 @@ bool hopbyte_clock_is_counter, hopbyte_threaded;
 struct hopbyte_call_time *hopbyte_call_times;
 uint64_t *hopbyte_phase_ticks;
 
-static uint64_t first_ticks, last_end;
-static double first_seconds;
-
 double hopbyte_seconds_now(void)
 {
     struct timespec now;
@@ -46,15 +43,15 @@ bool hopbyte_times_init(void)
         hopbyte_live->phase_ticks = offset;
     else
         hopbyte_phase_ticks = calloc(PHASES_MAX, sizeof *hopbyte_phase_ticks);
-    first_ticks = hopbyte_clock();
-    first_seconds = hopbyte_seconds_now();
+    hopbyte_live->first_ticks = hopbyte_clock();
+    hopbyte_live->first_seconds = hopbyte_seconds_now();
     return hopbyte_call_times && hopbyte_phase_ticks;
 }
 
 double hopbyte_tick_seconds(void)
 {
-    uint64_t ticks = hopbyte_clock() - first_ticks;
-    double seconds = hopbyte_seconds_now() - first_seconds;
+    uint64_t ticks = hopbyte_clock() - hopbyte_live->first_ticks;
+    double seconds = hopbyte_seconds_now() - hopbyte_live->first_seconds;
     return hopbyte_clock_is_counter && ticks ? seconds / (double)ticks : 1e-9;
 }
 
@@ -70,7 +67,7 @@ void hopbyte_thread_note(void)
 uint64_t hopbyte_thread_ticks(uint64_t begun, uint64_t ended)
 {
     hopbyte_thread_note();
-    return hopbyte_moments_take(&last_end, begun, ended).inside;
+    return hopbyte_moments_take(&hopbyte_live->last_ticks, begun, ended).inside;
 }
 
 void hopbyte_call_often(int call, uint64_t calls)

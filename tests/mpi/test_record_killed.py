@@ -311,6 +311,23 @@ def test_a_kill_at_any_moment_counts_nothing_twice(table: str, tmp_path: Path) -
         assert all(c["bytes"] == 4 * c["messages"] for c in record.point.values())
 
 
+def test_time_of_a_killed_rank_ends_with_its_last_call(tmp_path: Path) -> None:
+    source = tmp_path / "slow.c"
+    source.write_text(
+        "#include <mpi.h>\n#include <signal.h>\n#include <unistd.h>\n"
+        "int main(int c,char**v){int x=1,y;MPI_Init(&c,&v);for(int i=0;i<4;i++){usleep(100000);"
+        "MPI_Sendrecv(&x,1,MPI_INT,0,0,&y,1,MPI_INT,0,0,MPI_COMM_WORLD,MPI_STATUS_IGNORE);}raise(SIGKILL);return 0;}\n"
+    )
+    program = tmp_path / "slow"
+    run_command([MPICH.compiler, str(source), "-o", str(program)], tmp_path).ok()
+    command = [str(hopbyte_binary()), "record", "--flavour", "mpich", "--libraries", str(BUILD), "--json"]
+    result = run_command([*command, "--", str(program)], tmp_path)
+    answer = json.loads(result.out.splitlines()[-1])
+    assert answer["cut"] == [{"rank": 0, "cause": "killed"}], result.err
+    times = answer["times"]
+    assert 0.4 <= times["seconds"] < scaled(5) and times["mpi_seconds"] < times["seconds"], answer
+
+
 def test_a_forked_child_changes_nothing(tmp_path: Path) -> None:
     source = tmp_path / "fork.c"
     source.write_text(

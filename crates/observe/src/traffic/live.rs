@@ -412,7 +412,10 @@ impl<'a> Counts<'a> {
     /// Times of phases and the end, as far as they are known.
     fn trailer(&self, phases: usize, record: &mut String) -> Result<(), InputError> {
         let stopped = self.seconds(at::CAUSE + 16)?;
-        let stopped_monotonic = self.seconds(at::CAUSE + 24)?;
+        let end = match stopped > 0.0 {
+            true => Some(self.seconds(at::CAUSE + 24)?),
+            false => self.last_call()?,
+        };
         let current = self.number(at::CAUSE + 32)?;
         let since = self.seconds(at::CAUSE + 40)?;
         let times = usize::try_from(self.number(at::CAUSE + 48)?).unwrap_or(usize::MAX);
@@ -420,8 +423,8 @@ impl<'a> Counts<'a> {
         for phase in (0..phases.min(PHASES)).take_while(|_| times != 0) {
             let from = times.saturating_add(16 * phase);
             let mut seconds = self.seconds(from)?;
-            if stopped > 0.0 && phase as u64 == current {
-                seconds += stopped_monotonic - since;
+            if let Some(end) = end.filter(|_| phase as u64 == current) {
+                seconds += (end - since).max(0.0);
             }
             let entries = self.number(from.saturating_add(8))?;
             let _ = write!(record, "time\t{phase}\t{seconds:.6}\t{entries}");
@@ -452,6 +455,18 @@ impl<'a> Counts<'a> {
         }
         let _ = writeln!(record, "ended\t{}", self.cause()?);
         Ok(())
+    }
+
+    /// Monotonic time at the end of the last call, which a rank that is killed gets no moment to look at; `None` without a
+    /// call, and in files of older recorders.
+    fn last_call(&self) -> Result<Option<f64>, InputError> {
+        let (first, last) = (at::THREADS + 8, at::THREADS + 24);
+        let Ok(last @ 1..) = self.number(last) else {
+            return Ok(None);
+        };
+        let ticks = last.saturating_sub(self.number(first)?) as f64;
+        let end = self.seconds(first + 8)? + ticks * self.seconds(at::CALLS + 16)?;
+        Ok(Some(end).filter(|end| end.is_finite()))
     }
 
     /// Seconds of the ticks at an offset of the table to which a field of the header points; `None` in files without it.

@@ -66,6 +66,26 @@ fn table_and_slots_add_up() {
 }
 
 #[test]
+fn time_of_a_killed_rank_ends_with_its_last_call() {
+    let mut file = File::new();
+    // Phase 1 since second 10 of the clock; ticks of 1 ms, 1,000 at second 8 and 7,250 at the end of the last call.
+    file.set(at::CAUSE + 32, &[1, 10f64.to_bits()]);
+    file.set(at::CALLS + 16, &[1e-3f64.to_bits()]);
+    file.set(at::THREADS + 8, &[1_000, 8f64.to_bits(), 7_250]);
+    let found = file.read().unwrap();
+    assert!(
+        found.contains("\ntime\t0\t1.500000\t3\ntime\t1\t6.750000\t1\n"),
+        "{found}"
+    );
+    // Without a call nothing is known, and a clock that went back adds nothing.
+    for (last, since) in [(0u64, 10f64), (7_250, 99.0)] {
+        file.set(at::THREADS + 24, &[last]);
+        file.set(at::CAUSE + 40, &[since.to_bits()]);
+        assert!(file.read().unwrap().contains(COUNTS), "{last} {since}");
+    }
+}
+
+#[test]
 fn how_a_collective_was_called_is_no_part_of_its_size() {
     for (size, text) in [
         (8 | 1 << 62, "8\t16\t2\tnonblocking"),

@@ -115,18 +115,22 @@ def traces() -> dict[str, str]:
 
 
 def opens() -> dict[str, str]:
-    """The statement before a blocking call that tells the trace of its begin, where several threads may call."""
-    table = {
-        name: "hopbyte_trace_open_send(comm, dest, tag, count, datatype);"
-        for name in ("Send", "Ssend", "Rsend")
-    }
+    """The statement before a call that tells the trace of its begin, where several threads may call: what follows from
+    its message may be in the trace of another thread before it returns."""
     both = "hopbyte_trace_open_both(comm, dest, sendtag, {}, {}, source, recvtag);"
-    table["Sendrecv"] = both.format("sendcount", "sendtype")
-    table["Sendrecv_replace"] = both.format("count", "datatype")
-    table["Recv"] = "hopbyte_trace_open_receive(comm, source, tag);"
+    table: dict[str, str] = {}
+    for name in SENDS:
+        if "endrecv" in name:
+            table[name] = both.format(
+                *(("count", "datatype") if "replace" in name else ("sendcount", "sendtype"))
+            )
+        else:
+            table[name] = "hopbyte_trace_open_send(comm, dest, tag, count, datatype);"
+    table["Recv"] = table["Irecv"] = "hopbyte_trace_open_receive(comm, source, tag);"
     for name, (hook, arguments) in COLLECTIVES.items():
-        collect = f"{sink(name)} hopbyte_collective_{hook}(&sink, {arguments});"
-        table[name] = f"{collect} hopbyte_trace_open_collective(&sink);"
+        for variant, how in ((name, ()), ("I" + name.lower(), ("HOW_NONBLOCKING",))):
+            collect = f"{sink(name, *how)} hopbyte_collective_{hook}(&sink, {arguments});"
+            table[variant] = f"{collect} hopbyte_trace_open_collective(&sink);"
     return table
 
 
@@ -192,9 +196,10 @@ TIMED = {
             *("flush", "flush_all", "flush_local", "flush_local_all", "sync"),
         )
     },
-    "Pready": ("", "hopbyte_trace_ready({1}, 1);", ""),
-    "Pready_range": ("", "hopbyte_trace_ready({2}, {1} - {0} + 1);", ""),
-    "Pready_list": ("", "hopbyte_trace_ready({2}, {0});", ""),
+    # Before the call, for the reason of opens().
+    "Pready": ("hopbyte_trace_ready({1}, 1);", "", ""),
+    "Pready_range": ("hopbyte_trace_ready({2}, {1} - {0} + 1);", "", ""),
+    "Pready_list": ("hopbyte_trace_ready({2}, {0});", "", ""),
 }
 
 BOTH_BEFORE = f"status = hopbyte_trace_status(status, 1, {ANY.format('source', 'recvtag')});"

@@ -172,12 +172,19 @@ HOPBYTE_DEFINE(int, Pcontrol, (const int level, ...))
     return NEXT(Pcontrol)(level, name);
 }
 
-static void starts_count(int count, MPI_Request *requests, uint64_t begun, int call)
+static void starts_time(uint64_t begun, int call)
 {
     uint64_t ended = hopbyte_clock();
     hopbyte_call_count_time(call, begun, ended);
     if (hopbyte_tracing())
         hopbyte_trace_time(begun, ended);
+}
+
+/* Before the call: what follows from its messages may be in the trace of another thread before it returns. */
+static void starts_count(int count, MPI_Request *requests)
+{
+    if (hopbyte_tracing())
+        hopbyte_trace_now();
     for (int i = 0; i < count; i++) {
         if (hopbyte_tracing())
             hopbyte_trace_requested(&requests[i]);
@@ -193,10 +200,12 @@ HOPBYTE_DEFINE(int, Start, (MPI_Request * request))
 {
     bool here = !hopbyte_depth && hopbyte_recording();
     hopbyte_depth++;
+    if (here)
+        starts_count(1, request);
     uint64_t begun = hopbyte_clock();
     int rc = NEXT(Start)(request);
     if (here)
-        starts_count(1, request, begun, CALL_START);
+        starts_time(begun, CALL_START);
     hopbyte_depth--;
     return rc;
 }
@@ -205,10 +214,12 @@ HOPBYTE_DEFINE(int, Startall, (int count, MPI_Request requests[]))
 {
     bool here = !hopbyte_depth && hopbyte_recording();
     hopbyte_depth++;
+    if (here)
+        starts_count(count, requests);
     uint64_t begun = hopbyte_clock();
     int rc = NEXT(Startall)(count, requests);
     if (here)
-        starts_count(count, requests, begun, CALL_STARTALL);
+        starts_time(begun, CALL_STARTALL);
     hopbyte_depth--;
     return rc;
 }

@@ -58,8 +58,8 @@ static struct pending **pending_find(uintptr_t handle)
     return at;
 }
 
-/* A request that begins. Several may have the same handle: those that are complete already. */
-static struct pending *pending_add(MPI_Request request)
+/* A request that begins, with its slot. Several may have the same handle: those that are complete already. */
+static struct pending *pending_add(MPI_Request request, int32_t slot)
 {
     struct pending *fresh = calloc(1, sizeof *fresh);
     if (!fresh) {
@@ -67,7 +67,7 @@ static struct pending *pending_add(MPI_Request request)
         return NULL;
     }
     fresh->handle = (uintptr_t)request;
-    fresh->slot = hopbyte_slot_take();
+    fresh->slot = slot;
     fresh->active = true;
     struct pending **end = &requests[(fresh->handle * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
     while (*end)
@@ -84,14 +84,14 @@ static void pending_drop(struct pending **at)
     free(p);
 }
 
-int32_t hopbyte_request_begin(MPI_Request request)
+int32_t hopbyte_request_begin(MPI_Request request, int32_t slot)
 {
     struct pending *p = *pending_find((uintptr_t)request);
     if (p && p->persistent && p->sig.op == TRACE_COLLECTIVE) {
         p->active = true;
         return p->slot;
     }
-    p = pending_add(request);
+    p = pending_add(request, slot < 0 ? hopbyte_slot_take() : slot);
     return p ? p->slot : -1;
 }
 
@@ -303,10 +303,32 @@ static bool message_sig(struct hopbyte_sig *sig, const struct hopbyte_group **pe
     return true;
 }
 
-/* Where this call was told before it ended: its waits. */
-static bool told_end(const MPI_Status *status)
+/* A request of the messages of one call, in their order; `peers` is of a receive from any source, which is the first. */
+static void requests_add(int messages, const struct hopbyte_sig *sigs, const struct hopbyte_group *peers,
+                         MPI_Request request)
 {
-    const struct hopbyte_open *told = hopbyte_open_end();
+    struct pending *last = NULL;
+    for (int i = 0; i < messages; i++) {
+        struct pending *p = pending_add(request, sigs[i].slot);
+        if (!p)
+            return;
+        p->sig = sigs[i];
+        p->peers = sigs[i].op == TRACE_RECEIVE ? peers : NULL;
+        if (last)
+            last->twin = true;
+        last = p;
+    }
+}
+
+/* Where this call was told before it ended: its waits, or the request that it has begun. */
+static bool told_end(const MPI_Request *request, const MPI_Status *status)
+{
+    struct hopbyte_open *told = hopbyte_open_end();
+    if (told && request) {
+        requests_add(told->count, told->sigs, told->peers, *request);
+        told->count = 0; /* The slots are the request's. */
+        return true;
+    }
     for (int i = 0; told && i < told->count; i++)
         hopbyte_event_add(end_sig(told->sigs[i].slot, told->peers, status), 0);
     return told != NULL;
@@ -316,12 +338,10 @@ static void message_add(struct hopbyte_sig sig, const struct hopbyte_group *peer
                         const MPI_Request *request, const MPI_Status *status)
 {
     hopbyte_lock();
-    if (!told_end(status)) {
-        struct pending *p = request ? pending_add(*request) : NULL;
-        if (p) {
-            p->sig = sig;
-            p->peers = peers;
-            sig.slot = p->slot;
+    if (!told_end(request, status)) {
+        if (request) {
+            sig.slot = hopbyte_slot_take();
+            requests_add(1, &sig, peers, *request);
         }
         hopbyte_event_add(sig, bytes);
     }
@@ -384,7 +404,8 @@ void hopbyte_trace_buffered(MPI_Comm comm, int dest, int tag, MPI_Count count, M
     if (!message_sig(&sig, &peers, TRACE_SEND, comm, dest, tag))
         return;
     hopbyte_lock();
-    buffered_add(sig, bytes_of(count, type));
+    if (!hopbyte_open_end())
+        buffered_add(sig, bytes_of(count, type));
     hopbyte_unlock();
 }
 
@@ -407,27 +428,20 @@ void hopbyte_trace_both(MPI_Comm comm, int dest, int send_tag, MPI_Count count, 
     struct hopbyte_sig sigs[2];
     const struct hopbyte_group *peers = NULL, *none;
     int messages = 0;
-    struct pending *first = NULL;
     status = status_known(status);
     if (message_sig(&sigs[0], &peers, TRACE_RECEIVE, comm, source, receive_tag))
         messages++;
     int receives = messages;
     messages += message_sig(&sigs[messages], &none, TRACE_SEND, comm, dest, send_tag);
     hopbyte_lock();
-    if (told_end(status))
+    if (told_end(request, status))
         messages = 0;
     for (int i = 0; i < messages; i++) {
-        struct pending *p = request ? pending_add(*request) : NULL;
-        if (p) {
-            p->sig = sigs[i];
-            p->peers = i < receives ? peers : NULL;
-            if (first)
-                first->twin = true;
-            first = p;
-        }
-        sigs[i].slot = request ? (p ? p->slot : -1) : hopbyte_slot_take();
+        sigs[i].slot = hopbyte_slot_take();
         hopbyte_event_add(sigs[i], i < receives ? 0 : bytes_of(count, type));
     }
+    if (request)
+        requests_add(messages, sigs, peers, *request);
     for (int i = 0; i < messages && !request; i++)
         hopbyte_event_add(end_sig(sigs[i].slot, i < receives ? peers : NULL, status), 0);
     for (int i = 0; i < messages && !request; i++)
@@ -479,7 +493,7 @@ void hopbyte_trace_matched_receive(const MPI_Status *status, const MPI_Request *
 
 static struct pending *persistent_add(MPI_Request request)
 {
-    struct pending *p = pending_add(request);
+    struct pending *p = pending_add(request, hopbyte_slot_take());
     if (p) {
         p->persistent = true;
         p->active = false;
@@ -539,6 +553,7 @@ void hopbyte_trace_start(MPI_Request request)
 
 void hopbyte_trace_ready(MPI_Request request, int parts)
 {
+    hopbyte_trace_now();
     hopbyte_lock();
     struct pending *p = *pending_find((uintptr_t)request);
     if (p && p->active && p->ready < p->parts) {

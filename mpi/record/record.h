@@ -334,6 +334,8 @@ enum hopbyte_trace_op { TRACE_SEND = 1, TRACE_RECEIVE, TRACE_WAIT, TRACE_COLLECT
 bool hopbyte_trace_init(void);
 /* Time of a call that has ended: taken by its first event, else by the next call's. */
 void hopbyte_trace_time(uint64_t begun, uint64_t ended);
+/* Computation until now, for an event before its call. */
+void hopbyte_trace_now(void);
 /* The call only waited, in vain so far: its time is not computation. */
 void hopbyte_trace_poll(uint64_t begun, uint64_t ended);
 void hopbyte_trace_send(MPI_Comm comm, int dest, int tag, MPI_Count count, MPI_Datatype type,
@@ -344,7 +346,7 @@ void hopbyte_trace_receive(MPI_Comm comm, int source, int tag, const MPI_Status 
 /* A combined send and receive. */
 void hopbyte_trace_both(MPI_Comm comm, int dest, int send_tag, MPI_Count count, MPI_Datatype type, int source,
                         int receive_tag, const MPI_Status *status, const MPI_Request *request);
-/* A blocking call begins, where several threads may call: another thread's event may come before its end. The functions
+/* A call begins, where several threads may call: another thread's event may come before its end. The functions
  * above and the contributions of a collective end it; then it is closed, whether it succeeded or not. */
 void hopbyte_trace_open_send(MPI_Comm comm, int dest, int tag, MPI_Count count, MPI_Datatype type);
 void hopbyte_trace_open_receive(MPI_Comm comm, int source, int tag);

@@ -228,6 +228,12 @@ void hopbyte_trace_time(uint64_t begun, uint64_t ended)
     own.polled = false;
 }
 
+void hopbyte_trace_now(void)
+{
+    uint64_t now = hopbyte_clock();
+    hopbyte_trace_time(now, now);
+}
+
 void hopbyte_trace_poll(uint64_t begun, uint64_t ended)
 {
     hopbyte_thread_note();
@@ -343,14 +349,17 @@ void hopbyte_trace_item(const struct hopbyte_item *item)
         return;
     }
     hopbyte_lock();
-    const struct hopbyte_open *told = hopbyte_open_end();
-    if (told) {
+    struct hopbyte_open *told = hopbyte_open_end();
+    if (told && requested.begun) {
+        hopbyte_request_begin(requested.request, told->sigs[0].slot);
+        told->count = 0; /* The slot is the request's. */
+    } else if (told) {
         hopbyte_event_add(
             (struct hopbyte_sig){.op = TRACE_WAIT, .slot = told->sigs[0].slot, .peer = -1, .tag = -1}, 0);
     } else {
         if (deferred)
             deferred_tell();
-        int32_t slot = requested.begun ? hopbyte_request_begin(requested.request) : -1;
+        int32_t slot = requested.begun ? hopbyte_request_begin(requested.request, -1) : -1;
         collective_append(item, slot, &own.gap, &own.inside);
     }
     hopbyte_unlock();

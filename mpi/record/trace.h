@@ -35,11 +35,11 @@ void hopbyte_event_add(struct hopbyte_sig sig, double bytes);
 /* A number for a request under way; -1 without memory. */
 int32_t hopbyte_slot_take(void);
 void hopbyte_slot_give(int32_t slot);
-/* The slot of a collective call that begins with this request. */
-int32_t hopbyte_request_begin(MPI_Request request);
+/* The slot of a collective call that begins with this request: a new one for -1. */
+int32_t hopbyte_request_begin(MPI_Request request, int32_t slot);
 
-/* A blocking call of a thread while others may call, too: if another thread adds an event before it ends, it becomes a
- * begin in front of that event, and a wait where it ends. */
+/* A call of a thread while others may call, too: if another thread adds an event before it ends, it becomes a begin in
+ * front of that event, and where it ends a wait or, if it does not wait, a request. */
 struct hopbyte_open {
     int count; /* messages; 0 for none */
     struct hopbyte_sig sigs[2];

@@ -111,7 +111,7 @@ int main(int c, char **v) {
 
 def test_processes_that_the_job_starts_are_another_world(tmp_path: Path) -> None:
     answer = recorded(OMPI, [str(OMPI.build("spawn.c"))], tmp_path, 1, ranks=2)
-    assert answer["complete"] and not answer["traced"]
+    assert not answer["complete"] and not answer["traced"]
     assert any("another world" in note for note in answer["trace_notes"])
     prediction = predicted(tmp_path, 1)
     assert prediction["placements"][0]["seconds"] > 0

@@ -5,6 +5,7 @@ use hopbyte_fabric::units::{bytes_text, count};
 use hopbyte_job::record::merge::Merged;
 use hopbyte_job::record::times::Times;
 use hopbyte_job::record::variables::Variable;
+use hopbyte_job::shell_word;
 use std::fmt::Write;
 
 /// Functions listed by their time.
@@ -39,7 +40,8 @@ pub fn record_text(record: &Merged, colour: bool) -> String {
     for note in &record.notes {
         let _ = writeln!(page, "# {note}");
     }
-    let (traffic, placement) = (record.traffic.display(), record.placement.display());
+    let word = |file: &std::path::Path| shell_word(&file.display().to_string());
+    let (traffic, placement) = (word(&record.traffic), word(&record.placement));
     let _ = writeln!(
         page,
         "\nhopbyte map {traffic} --current {placement} --fabric …"

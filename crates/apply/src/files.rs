@@ -38,35 +38,80 @@ pub fn readable_name(path: &Path) -> Result<(), InputError> {
 /// # Errors
 /// Those of [`write_atomic`] and of `contents`.
 pub fn write_atomic_by(path: &Path, contents: &mut Contents<'_>) -> Result<(), ApplyError> {
-    let fail = |source| ApplyError::Write {
-        path: path.to_owned(),
-        source,
-    };
-    write(path, contents).map_err(fail)
+    Staged::write(path, contents)?.commit()
 }
 
 /// Writes the contents of a file.
 type Contents<'a> = dyn FnMut(&mut dyn Write) -> io::Result<()> + 'a;
 
-fn write(path: &Path, contents: &mut Contents<'_>) -> io::Result<()> {
+/// Complete contents beside their file, which they replace by [`Staged::commit`]; without it they are removed.
+pub struct Staged {
+    path: PathBuf,
+    /// The temporary file and its target; none of a device or pipe, which has its contents already.
+    files: Option<(PathBuf, PathBuf)>,
+}
+
+impl Staged {
+    /// Writes the contents.
+    ///
+    /// # Errors
+    /// Those of [`write_atomic_by`]; the file is as before then.
+    pub fn write(path: &Path, contents: &mut Contents<'_>) -> Result<Self, ApplyError> {
+        let files = stage(path, contents).map_err(|source| failed(path, source))?;
+        let path = path.to_owned();
+        Ok(Self { path, files })
+    }
+
+    /// Replaces the file.
+    ///
+    /// # Errors
+    /// The folder is not there any more, or not writable.
+    pub fn commit(mut self) -> Result<(), ApplyError> {
+        let Some((temporary, target)) = &self.files else {
+            return Ok(());
+        };
+        fs::rename(temporary, target).map_err(|source| failed(&self.path, source))?;
+        self.files = None;
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Some((temporary, _)) = &self.files {
+            // The error that led here is the one to report.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> ApplyError {
+    let path = path.to_owned();
+    ApplyError::Write { path, source }
+}
+
+fn stage(path: &Path, contents: &mut Contents<'_>) -> io::Result<Option<(PathBuf, PathBuf)>> {
     let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     let target = match fs::metadata(path).map(|old| old.file_type()) {
         Ok(kind) if kind.is_file() => fs::canonicalize(path)?,
         Ok(kind) if kind.is_dir() => return refused("found a folder, expected a file"),
         Ok(kind) if kind.is_socket() => return refused("found a socket, expected a file"),
-        Ok(_) => return contents(&mut File::options().write(true).open(path)?),
+        Ok(_) => {
+            contents(&mut File::options().write(true).open(path)?)?;
+            return Ok(None);
+        }
         Err(_) if path.is_symlink() => {
             return refused("found a symbolic link without a target, expected a file");
         }
         Err(_) => path.to_owned(),
     };
     let temporary = beside(&target)?;
-    let written = fill(&temporary, &target, contents);
-    if written.is_err() {
+    if let Err(error) = fill(&temporary, &target, contents) {
         // The first error is the one to report; the temporary file may not exist.
         let _ = fs::remove_file(&temporary);
+        return Err(error);
     }
-    written
+    Ok(Some((temporary, target)))
 }
 
 fn fill(temporary: &Path, target: &Path, contents: &mut Contents<'_>) -> io::Result<()> {
@@ -78,9 +123,11 @@ fn fill(temporary: &Path, target: &Path, contents: &mut Contents<'_>) -> io::Res
     if let Ok(old) = fs::metadata(target) {
         file.set_permissions(old.permissions())?;
     }
-    file.sync_all()?;
-    fs::rename(temporary, target)
+    file.sync_all()
 }
+
+/// Bytes of the longest name that a temporary file takes over whole; file systems allow 255 with its number and ending.
+const LONGEST_KEPT: usize = 240;
 
 /// A name in the same folder for the contents of a file until they are complete, unique among processes.
 ///
@@ -91,7 +138,13 @@ pub fn beside(target: &Path) -> io::Result<PathBuf> {
         .file_name()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this is not a file name"))?;
     let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
+    if name.len() <= LONGEST_KEPT {
+        hidden.push(name);
+    } else {
+        // Of at most four bytes each.
+        let start = name.to_string_lossy();
+        hidden.push(start.chars().take(LONGEST_KEPT / 4).collect::<String>());
+    }
     hidden.push(format!(".{}.tmp", std::process::id()));
     Ok(target.with_file_name(hidden))
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_apply::write_atomic;
+use hopbyte_apply::{Staged, write_atomic};
 use std::os::unix::fs::FileTypeExt;
 
 #[test]
@@ -20,6 +20,26 @@ fn files_appear_whole_or_not_at_all() {
     std::fs::create_dir(folder.path().join("taken")).unwrap();
     assert!(write_atomic(&folder.path().join("taken"), "x").is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+/// Names of up to 255 bytes are files' names, although the temporary one is longer.
+#[test]
+fn the_longest_names_are_written_and_staged_contents_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = || std::fs::read_dir(folder.path()).unwrap().count();
+    for name in ["n".repeat(255), "é".repeat(127), "€".repeat(84)] {
+        write_atomic(&folder.path().join(&name), "x").unwrap();
+        let _ = std::fs::read(folder.path().join(&name)).unwrap();
+    }
+    assert_eq!(count(), 3);
+    let file = folder.path().join("rankfile");
+    let write = |text: &'static str| Staged::write(&file, &mut |f| f.write_all(text.as_bytes()));
+    write("one").unwrap().commit().unwrap();
+    let staged = write("two").unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
+    drop(staged);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
+    assert_eq!(count(), 4);
 }
 
 /// A renamed file in the place of `/dev/null` would break the machine for every process.

@@ -66,3 +66,24 @@ fn a_machine_is_not_written_under_a_name_that_cannot_be_given() {
     assert_eq!(done.status.code(), Some(2));
     assert!(!file.exists());
 }
+
+/// As of a full disk: the files of the earlier mapping stay, and no temporary ones.
+#[test]
+fn a_mapping_that_cannot_be_written_leaves_the_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path();
+    for old in ["mapping.json", "rankfile"] {
+        std::fs::write(out.join(old), "old").unwrap();
+    }
+    std::fs::create_dir(out.join("placement.csv")).unwrap();
+    let words = "map stencil:4x4:5 --fabric torus:4x4 --nodes all --trials 10 --out";
+    let mut words: Vec<&str> = words.split(' ').collect();
+    words.push(out.to_str().unwrap());
+    let (code, said) = ask(&words, Stdio::null());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("found a folder, expected a file"), "{said}");
+    for old in ["mapping.json", "rankfile"] {
+        assert_eq!(std::fs::read_to_string(out.join(old)).unwrap(), "old");
+    }
+    assert_eq!(std::fs::read_dir(out).unwrap().count(), 3);
+}

@@ -4,13 +4,13 @@ use crate::error::{Context, Result};
 use crate::inside::Arranged;
 use crate::predict::{Ask, Prediction, by_rank, predict};
 use crate::question::Question;
-use hopbyte_apply::{Job, Launch, Launcher, Prepared, write_atomic};
+use hopbyte_apply::{Job, Launch, Launcher, Prepared, Staged};
 use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};
 use hopbyte_fabric::{InputError, Placement};
 use hopbyte_map::budget::{Advice, Migration};
 use hopbyte_map::{Baseline, Certificate, Evaluation, Turn, Verdict, baseline};
 use rustix::fs::{Access, access};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of phases in a line.
@@ -263,64 +263,44 @@ pub struct Saved<'a> {
     folder: &'a Path,
     /// Files of an earlier mapping, which were removed.
     earlier: Vec<&'static str>,
+    /// The launchers' files of at most [`FEW_RANKS`], which are written with the mapping.
+    files: Option<WrittenFiles>,
 }
 
 impl<'a> Saved<'a> {
-    /// Writes `mapping.json`. Files of an earlier mapping are removed before, so that at no moment files of two
+    /// Writes `mapping.json`, of a job of few ranks with the launchers' files. Files of an earlier mapping are removed
+    /// when the new ones are complete beside them, so that a full disk changes nothing, and at no moment files of two
     /// placements are in the folder.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn save(question: &'a Question, mapping: &'a Mapping, folder: &'a Path) -> Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let document = crate::Document::of(question, mapping).text()?;
-        let saved = folder.join(MAPPING_FILE);
-        let mut earlier = Vec::new();
-        if saved.exists() {
-            for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
-                let path = folder.join(launcher.file_name());
-                match std::fs::remove_file(&path) {
-                    Ok(()) => earlier.push(launcher.file_name()),
-                    // Another run may have the same folder.
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(error) => {
-                        let name = path.display().to_string();
-                        return Err(error).with_context(|| format!("removing {name}"));
-                    }
-                }
-            }
-        }
-        write_atomic(&saved, &document)?;
+        let text = crate::Document::of(question, mapping).text()?;
+        let document = staged(folder, MAPPING_FILE, &text)?;
+        let few = mapping.placement.tasks() <= FEW_RANKS;
+        let launchers = few.then(|| Launchers::stage(question, mapping, folder));
+        let launchers = launchers.transpose()?;
+        let earlier = remove_earlier(folder)?;
+        document.commit()?;
         Ok(Self {
             question,
             mapping,
             folder,
             earlier,
+            files: launchers.map(Launchers::commit).transpose()?,
         })
     }
 
-    /// Writes the file of each launcher that can express the placement.
+    /// Writes the file of each launcher that can express the placement, unless they are written.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn launchers(self) -> Result<WrittenFiles> {
-        let mut files = WrittenFiles::default();
-        for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
-            let path = self.folder.join(launcher.file_name());
-            match self.mapping.launch(self.question).prepare(launcher) {
-                Ok(Prepared { text, advice }) => match advice.refused {
-                    Some(refusal) => files.refused.push((launcher, refusal)),
-                    None => {
-                        write_atomic(&path, &text)?;
-                        files.written.push(path);
-                    }
-                },
-                Err(_) if launcher.narrow() => {}
-                Err(error) => files
-                    .notes
-                    .push(format!("no {}: {error}", launcher.file_name())),
-            }
-        }
+        let mut files = match self.files {
+            Some(files) => files,
+            None => Launchers::stage(self.question, self.mapping, self.folder)?.commit()?,
+        };
         let mut removed = self.earlier;
         removed.retain(|name| !files.written.iter().any(|path| path.ends_with(name)));
         if !removed.is_empty() {
@@ -331,6 +311,65 @@ impl<'a> Saved<'a> {
         }
         files.written.push(self.folder.join(MAPPING_FILE));
         Ok(files)
+    }
+}
+
+/// Removes the launchers' files of an earlier mapping, and returns their names.
+fn remove_earlier(folder: &Path) -> Result<Vec<&'static str>> {
+    let mut earlier = Vec::new();
+    if !folder.join(MAPPING_FILE).exists() {
+        return Ok(earlier);
+    }
+    for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
+        let path = folder.join(launcher.file_name());
+        match std::fs::remove_file(&path) {
+            Ok(()) => earlier.push(launcher.file_name()),
+            // Another run may have the same folder.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                let name = path.display().to_string();
+                return Err(error).with_context(|| format!("removing {name}"));
+            }
+        }
+    }
+    Ok(earlier)
+}
+
+fn staged(folder: &Path, name: &str, text: &str) -> Result<Staged> {
+    let mut contents = |file: &mut dyn Write| file.write_all(text.as_bytes());
+    Ok(Staged::write(&folder.join(name), &mut contents)?)
+}
+
+/// Launchers' files that are complete beside their names.
+struct Launchers {
+    files: WrittenFiles,
+    staged: Vec<Staged>,
+}
+
+impl Launchers {
+    fn stage(question: &Question, mapping: &Mapping, folder: &Path) -> Result<Self> {
+        let mut files = WrittenFiles::default();
+        let mut all = Vec::new();
+        for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
+            let name = launcher.file_name();
+            match mapping.launch(question).prepare(launcher) {
+                Ok(Prepared { text, advice }) => match advice.refused {
+                    Some(refusal) => files.refused.push((launcher, refusal)),
+                    None => {
+                        all.push(staged(folder, name, &text)?);
+                        files.written.push(folder.join(name));
+                    }
+                },
+                Err(_) if launcher.narrow() => {}
+                Err(error) => files.notes.push(format!("no {name}: {error}")),
+            }
+        }
+        Ok(Self { files, staged: all })
+    }
+
+    fn commit(self) -> Result<WrittenFiles> {
+        self.staged.into_iter().try_for_each(Staged::commit)?;
+        Ok(self.files)
     }
 }
 

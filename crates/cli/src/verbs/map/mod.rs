@@ -194,13 +194,12 @@ pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
     }
     let folder = args.out.as_deref();
     let saved = folder.map(|folder| Saved::save(&question, &mapping, folder));
-    let saved = saved.transpose()?;
-    // A closed pipe does not keep the files from being written.
+    // A closed pipe does not keep the files from being written, nor a full disk the answer from being printed.
     let printed = print(args, &question, &mapping, out).and_then(|answer| {
         out.flush()?;
         Ok(answer)
     });
-    let complete = write_more(args, &question, &mapping, saved, out)?;
+    let complete = write_more(args, &question, &mapping, saved.transpose()?, out)?;
     let answer = printed?;
     Ok(if complete { answer } else { Answer::No })
 }

@@ -87,3 +87,30 @@ fn a_mapping_that_cannot_be_written_leaves_the_earlier_one() {
     }
     assert_eq!(std::fs::read_dir(out).unwrap().count(), 3);
 }
+
+/// `run` has settings where `record` has options.
+#[test]
+fn a_launch_names_settings_not_options_of_other_verbs() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    for (name, version, named) in [
+        ("mpirun", "mpirun (Open MPI) 5.0.1", "HOPBYTE_LIBRARIES"),
+        ("aprun", "", "`hopbyte record --flavour`"),
+    ] {
+        let launcher = folder.path().join(name);
+        std::fs::write(&launcher, format!("#!/bin/sh\necho '{version}'\n")).unwrap();
+        std::fs::set_permissions(&launcher, PermissionsExt::from_mode(0o755)).unwrap();
+        let done = Command::new(env!("CARGO_BIN_EXE_hopbyte"))
+            .args(["run", "--dry-run", "--fabric", "torus:4x4", "--"])
+            .arg(&launcher)
+            .args(["-H", "n0-0,n0-1", "-n", "2", "sh"])
+            .env("HOPBYTE_LIBRARIES", folder.path())
+            .env("HOPBYTE_STATE", folder.path().join("state"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(0), "{said}");
+        assert!(said.contains("command unchanged") && said.contains(named), "{said}");
+        assert!(!said.contains("give --") && !said.contains("with --libraries"), "{said}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::Lacking;
 use crate::error::{Result, refuse};
-use crate::record::launch::{self, Flavour, Launcher};
+use crate::record::launch::{self, FLAVOURS, Flavour, Launcher};
 use crate::record::output::output;
 use hopbyte_apply::Seen;
 use hopbyte_fabric::{Allocation, Fabric};
@@ -178,7 +178,7 @@ fn said(text: &str, ranks: usize) -> Result<Vec<Option<Seen>>> {
         if seen[rank].is_some() {
             refuse!(
                 "rank {rank} came twice: every process is a job of its own\n\
-                 hint: the program's MPI is not the launcher's; give --flavour ompi, mpich or abi"
+                 hint: the program's MPI is not the launcher's; {FLAVOURS}"
             );
         }
         seen[rank] = Some(Seen {

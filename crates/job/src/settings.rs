@@ -12,6 +12,7 @@ use crate::machine::MachineSource;
 use hopbyte_apply::Launcher;
 use hopbyte_fabric::spec::is_fabric_spec;
 use hopbyte_fabric::{Class, InputError, misspelt, similar};
+use hopbyte_model::parameters::PRESETS;
 use hopbyte_observe::address::{FORM, check_address};
 use hopbyte_observe::{ObserveError, text};
 use serde::Serialize;
@@ -66,9 +67,10 @@ const NAMES: [&str; TABLE.len()] = {
     names
 };
 
-/// Settings whose values are paths, or for a machine a spec.
-const FILES: [&str; 7] = [
+/// Settings whose values are paths, or for a machine a spec, for a network a preset.
+const FILES: [&str; 8] = [
     "fabric",
+    "network",
     "routes",
     "system-map",
     "names",
@@ -142,10 +144,15 @@ impl Settings {
             .flat_map(|s| s.values.iter().map(move |value| (s, value)))
             .filter(|(s, value)| {
                 let is_spec = s.name == "fabric" && is_fabric_spec(value);
-                !is_spec && !Path::new(value).exists()
+                let is_preset = s.name == "network" && PRESETS.contains(&value.as_str());
+                !is_spec && !is_preset && !Path::new(value).exists()
             })
             .map(|(s, value)| {
-                let near = misspelt(value).unwrap_or_else(|| "there is no such file".into());
+                let near = match s.name {
+                    "network" => Some(format!("expected a file or one of {}", PRESETS.join(", "))),
+                    _ => misspelt(value),
+                };
+                let near = near.unwrap_or_else(|| "there is no such file".into());
                 format!("{} = {value} of {}: {near}", s.name, s.origin)
             })
             .collect();
@@ -465,6 +472,9 @@ mod tests {
             own.collect::<Vec<_>>()
         };
         assert!(remarks("fabric = 'torus:4x4'\nhosts = ['dgx-h100']").is_empty());
+        assert!(remarks("network = 'gemini'").is_empty());
+        let told = remarks("network = 'gemeni'");
+        assert!(told[0].contains("seastar, infiniband"), "{told:?}");
         let told = remarks("fabric = 'toros:4x4'\nroutes = ['none.txt']");
         assert!(told[0].contains("did you mean torus:4x4?"), "{told:?}");
         assert!(told[1].starts_with("routes = none.txt of "), "{told:?}");

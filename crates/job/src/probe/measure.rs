@@ -4,7 +4,7 @@ use super::plan;
 use crate::error::{Context, Result, refuse};
 use crate::machine::Machine;
 use crate::record::child;
-use crate::record::launch::{self, Flavour, Launcher};
+use crate::record::launch::{self, FLAVOURS, Flavour, Launcher};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::NodeId;
 use std::ffi::OsString;
@@ -93,7 +93,7 @@ impl Probe {
         };
         let Some(flavour) = self.flavour.or(Launcher::of(first)?.flavour()) else {
             refuse!(
-                "the MPI of {} cannot be detected\nhint: give --flavour ompi, mpich or abi",
+                "the MPI of {} cannot be detected\nhint: {FLAVOURS}",
                 first.display()
             );
         };

@@ -36,6 +36,9 @@ pub enum Flavour {
     Abi,
 }
 
+/// Advice if the MPI of a program is not known.
+pub(crate) const FLAVOURS: &str = "give --flavour ompi, mpich or abi";
+
 impl FromStr for Flavour {
     type Err = String;
 
@@ -208,7 +211,7 @@ impl Job {
             (None, None, Some(flavour)) => flavour,
             (None, None, None) => refuse!(
                 "no program of '{}' is linked with an MPI, and the launcher does not tell which it is\n\
-                 hint: give --flavour ompi, mpich or abi",
+                 hint: {FLAVOURS}; a script that calls a launcher needs it too",
                 words
                     .iter()
                     .map(|w| w.to_string_lossy())

@@ -14,7 +14,7 @@ use crate::load::{Live, ReadCollector};
 use crate::machine::MachineSource;
 use crate::mapping::Mapping;
 use crate::question::{Asked, Effort, Question};
-use crate::record::launch::{Job, find};
+use crate::record::launch::{FLAVOURS, Job, find};
 use crate::search::search;
 use crate::settings::{Settings, misspelt_variables};
 use crate::shell_word;
@@ -175,13 +175,20 @@ pub fn prepare(words: &[OsString], preparation: &Preparation) -> Launch {
     };
     let reason = match decided {
         Ok(Ok(launch)) => return launch,
-        Ok(Err(error)) => one_line(&error),
+        Ok(Err(error)) => in_settings(&one_line(&error)),
         Err(RecvTimeoutError::Timeout) => {
             format!("no placement within {} s", deadline.as_secs_f64())
         }
         Err(RecvTimeoutError::Disconnected) => "the preparation failed".to_owned(),
     };
     Launch::unchanged(words, vec![format!("command unchanged: {reason}")])
+}
+
+/// A message with the settings of `hopbyte run` in place of the options of `hopbyte record`.
+fn in_settings(message: &str) -> String {
+    message
+        .replace("--libraries", "`libraries` of hopbyte.toml or HOPBYTE_LIBRARIES")
+        .replace(FLAVOURS, "name an MPI program, or record the job with `hopbyte record --flavour`")
 }
 
 /// The answer of a question that may take longer than there is time: `None` if it is not answered within `limit`.

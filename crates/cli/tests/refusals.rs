@@ -114,3 +114,20 @@ fn a_launch_names_settings_not_options_of_other_verbs() {
         assert!(!said.contains("give --") && !said.contains("with --libraries"), "{said}");
     }
 }
+
+#[test]
+fn places_of_another_number_of_ranks_are_of_another_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let mapping = folder.path().join("mapping.json");
+    let words = "map stencil:4x4:5 --fabric torus:4x4x4 --nodes n0-0-[0-3] --trials 10 --out";
+    let mut words: Vec<&str> = words.split(' ').collect();
+    words.push(out);
+    let (code, said) = ask(&words, Stdio::null());
+    assert_eq!(code, Some(0), "{said}");
+    let words = ["apply", mapping.to_str().unwrap(), "--ran", "data/ran.csv"];
+    let (code, said) = ask(&words, Stdio::null());
+    assert_eq!(code, Some(2), "{said}");
+    let expected = "data/ran.csv: found 64 ranks, expected the 16 ranks of the mapping";
+    assert!(said.contains(expected), "{said}");
+}

@@ -2,16 +2,17 @@
 
 use crate::Lacking;
 use crate::error::{Result, refuse};
+use crate::record::child::{LONGEST, limit};
 use crate::record::launch::{self, FLAVOURS, Flavour, Launcher};
 use crate::record::output::output;
-use hopbyte_apply::Seen;
-use hopbyte_fabric::{Allocation, Fabric};
+use hopbyte_apply::{Launch, Seen};
+use hopbyte_fabric::units::count;
+use hopbyte_fabric::{Class, InputError};
 use hopbyte_observe::read_placement;
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// Limit of a job's output; more is not the expected program's.
 const MOST_PRINTED: usize = 1 << 28;
@@ -47,14 +48,25 @@ struct PlaceLine {
 /// them.
 ///
 /// # Errors
-/// The file cannot be read or names other nodes.
-pub fn of_file(path: &Path, fabric: &Fabric, allocation: &Allocation) -> Result<Vec<Option<Seen>>> {
+/// The file cannot be read, names other nodes or has another number of ranks than the placement.
+pub fn of_file(path: &Path, launch: &Launch<'_>) -> Result<Vec<Option<Seen>>> {
+    let Launch {
+        fabric, allocation, ..
+    } = *launch;
     // Numbers of GPUs may count among the allocated ones; a job that ran elsewhere is read without its allocation.
     let placed = read_placement(path, fabric, Some(allocation));
     let placed = match placed {
         Ok(placed) => placed,
         Err(why) => read_placement(path, fabric, None).map_err(|_| why)?,
     };
+    let (ran, ranks) = (placed.placement.tasks(), launch.placement.tasks());
+    if ran != ranks {
+        let found = format!("{} ranks", count(ran));
+        let expected = format!("the {} ranks of the mapping", count(ranks));
+        let error = InputError::new(path.display().to_string(), found, expected);
+        let hint = "it is of another job, or of a run that was not launched as mapped";
+        return Err(error.of(Class::OtherJob).hint(hint).into());
+    }
     let of = |slot: &hopbyte_fabric::Slot| {
         let node = fabric.node(slot.node);
         Some(Seen {
@@ -82,12 +94,7 @@ pub fn by_program(
             "no launcher\nhint: hopbyte apply MAPPING --check -- mpirun -n 8 --rankfile rankfile"
         );
     };
-    if !(settings.deadline > 0.0 && settings.deadline <= 1e6) {
-        refuse!(
-            "--deadline: found {}, expected seconds above 0",
-            settings.deadline
-        );
-    }
+    let deadline = limit(settings.deadline, LONGEST)?;
     let Some(program) = launch::find(first) else {
         return Err(Lacking(format!(
             "{}: no such program\nhint: give the launcher as on the job's own command line",
@@ -115,7 +122,6 @@ pub fn by_program(
             command.args(["sh", "-c", SCRIPT]);
         }
     }
-    let deadline = Duration::from_secs_f64(settings.deadline);
     let printed = output(&mut command, deadline, MOST_PRINTED)?;
     if printed.truncated {
         refuse!("the job printed more than {MOST_PRINTED} B, expected a line for each rank");

@@ -2,10 +2,10 @@
 
 use crate::args::{FabricOptions, JobCommand};
 use crate::output::{Answer, Output};
-use anyhow::{Result, bail};
+use anyhow::Result;
+use hopbyte_job::record::child::limit;
 use hopbyte_job::run::{Preparation, launch_on_panic, not_started, prepare};
 use hopbyte_serve::source::read_collector;
-use std::time::Duration;
 
 /// The job, and the machine that it runs on.
 #[derive(clap::Args, Debug)]
@@ -29,17 +29,14 @@ pub struct RunArgs {
 
 /// Becomes the job.
 pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
-    if !(args.deadline > 0.0 && args.deadline <= 3600.0) {
-        let found = args.deadline;
-        bail!("--deadline: found {found}, expected seconds above 0, at most 3600");
-    }
+    let deadline = limit(args.deadline, 3600.0)?;
     if !args.dry_run {
         launch_on_panic(&args.job.command, |reason| eprintln!("hopbyte: {reason}"));
     }
     let fabric = args.fabric.as_ref();
     let preparation = Preparation {
         machine: fabric.map(|fabric| args.beside.source(fabric)),
-        deadline: Duration::from_secs_f64(args.deadline),
+        deadline,
         is_dry: args.dry_run,
         read_collector,
     };

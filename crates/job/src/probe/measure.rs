@@ -82,12 +82,7 @@ impl Probe {
     /// # Errors
     /// No launcher or probe, an MPI that cannot be detected, or a wrong time limit.
     pub(crate) fn command(&self, name: &str) -> Result<(Command, PathBuf)> {
-        if !(self.deadline > 0.0 && self.deadline <= 1e6) {
-            refuse!(
-                "--deadline: found {}, expected seconds above 0",
-                self.deadline
-            );
-        }
+        child::limit(self.deadline, child::LONGEST)?;
         let Some(first) = self.launcher.first() else {
             refuse!("no launcher\nhint: end with one, such as -- mpirun -np 16 --map-by node");
         };

@@ -1,6 +1,6 @@
 //! Runs a command until it ends, a deadline passes or it shall stop.
 
-use crate::error::{Context, Result};
+use crate::error::{Context, Result, refuse};
 use std::fmt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,20 @@ const SHARED: Duration = Duration::from_secs(3);
 /// Interval between looks at a running process, and the first one: most answers take milliseconds.
 const TICK: Duration = Duration::from_millis(20);
 const FIRST_TICK: Duration = Duration::from_millis(1);
+
+/// Longest `--deadline` of a job, s.
+pub const LONGEST: f64 = 1e6;
+
+/// The time limit of `--deadline`, at most `longest` seconds.
+///
+/// # Errors
+/// It is not above 0, or longer.
+pub fn limit(seconds: f64, longest: f64) -> Result<Duration> {
+    if !(seconds > 0.0 && seconds <= longest) {
+        refuse!("--deadline: found {seconds}, expected seconds above 0, at most {longest}");
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

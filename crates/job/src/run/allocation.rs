@@ -375,22 +375,24 @@ impl Hosts {
     }
 }
 
-/// The node list with the slots that hold `ranks`, filled in order.
+/// The node list with the slots that hold `ranks`, filled in order; more ranks than slots go round again, as under Hydra.
 ///
 /// # Errors
-/// Fewer slots than ranks.
+/// No slots.
 pub(super) fn filled(hosts: &[(String, u32)], ranks: u32) -> Result<String> {
-    let mut left = ranks;
+    let slots: u64 = hosts.iter().map(|host| u64::from(host.1)).sum();
+    if slots == 0 {
+        refuse!("{ranks} ranks on hosts without slots");
+    }
+    let (rounds, mut left) = (u64::from(ranks) / slots, u64::from(ranks) % slots);
     let mut words = Vec::new();
     for (host, slots) in hosts {
-        let own = (*slots).min(left);
-        left -= own;
+        let last = u64::from(*slots).min(left);
+        left -= last;
+        let own = rounds * u64::from(*slots) + last;
         if own > 0 {
             words.push(format!("{host}:{own}"));
         }
-    }
-    if left > 0 {
-        refuse!("{ranks} ranks on {} slots", ranks - left);
     }
     Ok(words.join(","))
 }
@@ -541,7 +543,9 @@ mod tests {
             ("c".to_owned(), 4),
         ];
         assert_eq!(filled(&hosts, 6).unwrap(), "a:4,b:2");
-        assert!(filled(&hosts, 13).is_err());
+        assert_eq!(filled(&hosts, 12).unwrap(), "a:4,b:4,c:4");
+        assert_eq!(filled(&hosts, 13).unwrap(), "a:5,b:4,c:4");
+        assert!(filled(&[("a".to_owned(), 0)], 1).is_err());
         assert_eq!(repeated("4(x3),2"), Some(vec![4, 4, 4, 2]));
         assert_eq!(repeated("4(x99999999999)"), None);
         assert_eq!(repeated("1,4(x18446744073709551615)"), None);

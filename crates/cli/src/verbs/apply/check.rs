@@ -80,7 +80,7 @@ pub fn run(
     out: &mut Output,
 ) -> Result<Answer> {
     let seen = match &settings.ran {
-        Some(path) => ran::of_file(path, launch.fabric, launch.allocation)?,
+        Some(path) => ran::of_file(path, launch)?,
         None => match ran::by_program(&settings.start(), launch.placement.tasks(), &mut |note| {
             out.talk(note);
         })? {

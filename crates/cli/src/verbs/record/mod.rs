@@ -3,14 +3,14 @@
 use crate::args::{JobCommand, one_of};
 use crate::interrupt;
 use crate::output::{Answer, Output};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::collective::Algorithms;
+use hopbyte_job::record::child::limit;
 use hopbyte_job::record::launch::{Flavour, Job};
 use hopbyte_job::record::merge::{self, Merged, Ranks};
 use hopbyte_view::terminal::record_text;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The job, and the folder of its record.
 #[derive(clap::Args, Debug)]
@@ -47,11 +47,7 @@ pub fn flavour() -> impl TypedValueParser<Value = Flavour> {
 
 /// Runs the job and merges its record.
 pub fn run(args: &RecordArgs, out: &mut Output) -> Result<Answer> {
-    let deadline = match args.deadline {
-        Some(s) if s > 0.0 && s <= 1e8 => Some(Duration::from_secs_f64(s)),
-        Some(s) => bail!("--deadline: found {s}, expected seconds above 0"),
-        None => None,
-    };
+    let deadline = args.deadline.map(|s| limit(s, 1e8)).transpose()?;
     let mut job = Job::understand(&args.job.command, args.flavour, args.libraries.as_deref())?;
     job.trace = args.trace;
     let rules = args.collectives.as_deref();

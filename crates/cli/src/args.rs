@@ -13,9 +13,10 @@ use hopbyte_job::{JobList, Live, Machine, MachineSource, jobs_then};
 use hopbyte_observe::sources::{Places, Wide, host_name};
 use hopbyte_observe::{CounterOptions, Jobs, kinds};
 use hopbyte_oracle::{Aggregate, Metric};
+use hopbyte_serve::access::{Access, unused};
 use hopbyte_serve::jobs::Attributor;
 use hopbyte_serve::range::Range;
-use hopbyte_serve::source::{Access, Source, live};
+use hopbyte_serve::source::{Source, live};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -234,8 +235,14 @@ pub struct CollectorArgs {
 
 impl CollectorArgs {
     /// The source of a load, if it runs: an oracle, or a background that is a collector or its store.
-    pub fn live(&self, oracle: Option<&str>, background: &[PathBuf]) -> Option<Live> {
-        live(oracle, background, self.token.clone(), self.tls_ca.clone())
+    pub fn live(&self, oracle: Option<&str>, background: &[PathBuf]) -> Result<Option<Live>> {
+        let (token, tls_ca) = (self.token.clone(), self.tls_ca.clone());
+        Ok(live(oracle, background, token, tls_ca)?)
+    }
+
+    /// Refuses both where nothing takes them.
+    pub fn unused(&self) -> Result<()> {
+        Ok(unused(self.token.as_deref(), self.tls_ca.as_deref())?)
     }
 
     /// Reads the files.
@@ -273,8 +280,9 @@ impl SourceArgs {
         Ok(Source::files(sources.to_vec(), self.about.options(), every))
     }
 
-    /// Refuses a time for sources that do not keep ticks.
+    /// Refuses a time and an access for sources that do not keep ticks.
     fn only_kept(&self) -> Result<()> {
+        self.entry.unused()?;
         if let Some(at) = self.at {
             let expected = "a collector or the folder of its store, which keep ticks";
             return Err(InputError::new("--at", at.to_string(), expected).into());

@@ -110,8 +110,14 @@ fn a_launch_names_settings_not_options_of_other_verbs() {
             .unwrap();
         let said = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(0), "{said}");
-        assert!(said.contains("command unchanged") && said.contains(named), "{said}");
-        assert!(!said.contains("give --") && !said.contains("with --libraries"), "{said}");
+        assert!(
+            said.contains("command unchanged") && said.contains(named),
+            "{said}"
+        );
+        assert!(
+            !said.contains("give --") && !said.contains("with --libraries"),
+            "{said}"
+        );
     }
 }
 
@@ -130,4 +136,68 @@ fn places_of_another_number_of_ranks_are_of_another_job() {
     assert_eq!(code, Some(2), "{said}");
     let expected = "data/ran.csv: found 64 ranks, expected the 16 ranks of the mapping";
     assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn options_that_nothing_uses_are_refused() {
+    for (words, expected) in [
+        (
+            "map stencil:4x4:5 --fabric torus:4x4 --nodes all --report x.txt",
+            "ends in .html, .htm, .svg",
+        ),
+        (
+            "fabric draw torus:4x4 --out x.txt",
+            "--out: found x.txt, expected a name that ends in .svg",
+        ),
+        (
+            "map stencil:4x4:5 --fabric torus:4x4 --nodes all --token none",
+            "--token: found none",
+        ),
+        (
+            "links data/links.jsonl --fabric torus:4x4 --region 1",
+            "counters without regions",
+        ),
+        ("replay data --token none", "--token: found none"),
+        (
+            "fabric show fattree:k=4 --hosts gh200 --hosts pcie-gpus",
+            "no host that is left for it",
+        ),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let (code, said) = ask(&words, Stdio::null());
+        assert_eq!(code, Some(2), "{words:?}: {said}");
+        assert!(said.contains(expected), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_speed_of_processors_that_no_trace_counts_is_told() {
+    let words = "predict data/trace-ring --fabric torus:4x4 --nodes all --ranks-per-node 1 --operations-per-second 1e9";
+    let words: Vec<&str> = words.split(' ').collect();
+    let (code, said) = ask(&words, Stdio::null());
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("--operations-per-second has no effect"),
+        "{said}"
+    );
+}
+
+/// A converter that prints nothing left an empty picture.
+#[test]
+fn an_empty_picture_is_not_written() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let converter = folder.path().join("rsvg-convert");
+    std::fs::write(&converter, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&converter, PermissionsExt::from_mode(0o755)).unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_hopbyte"))
+        .args(["fabric", "draw", "torus:4x4", "--out", "x.pdf"])
+        .current_dir(folder.path())
+        .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.contains("it printed nothing"), "{said}");
+    assert!(!folder.path().join("x.pdf").exists());
 }

@@ -13,6 +13,15 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
+/// A launch command of [`hopbyte_apply::Advice`] with the actual name of its file.
+pub fn with_file(command: &str, name: &str) -> String {
+    let name = shell_word(name);
+    command
+        .replace("=FILE", &format!("={name}"))
+        .replace(":FILE", &format!(":{name}"))
+        .replace(" FILE", &format!(" {name}"))
+}
+
 /// A command line quoted for a shell, program name first.
 pub fn command_line(arguments: &[OsString]) -> String {
     let words = arguments

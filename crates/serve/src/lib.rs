@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod desk;
 pub mod door;
 mod error;

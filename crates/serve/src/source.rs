@@ -1,13 +1,12 @@
 //! Sources of readings: files, a collector, its store, or a replay of a store. One reading, or all of them.
 
+use crate::access::{Access, unused};
 use crate::error::Result;
 use crate::range::Range;
 use crate::window::{Window, before, since};
 use hopbyte_collect::links::Links;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
-use hopbyte_collect::tls::Trust;
-use hopbyte_collect::wire::Token;
 use hopbyte_fabric::{Class, Fabric, Increase, InputError, LeftOut, LinkId, LinkState};
 use hopbyte_job::inputs::LinkReading;
 use hopbyte_job::live::within_limits;
@@ -67,49 +66,34 @@ pub enum Source {
     Summed(Box<Source>, f64),
 }
 
-/// How to be admitted by a collector.
-#[derive(Default)]
-pub struct Access {
-    /// Its secret.
-    pub token: Option<Token>,
-    /// Trusted certificates.
-    pub trust: Option<Trust>,
-}
-
-impl Access {
-    /// From a file with the secret, or with a read token, and one of certificates.
-    pub fn read(secret: Option<&Path>, certificates: Option<&Path>) -> Result<Self> {
-        Ok(Self {
-            token: secret.map(Token::read).transpose()?,
-            trust: certificates.map(Trust::read).transpose()?,
-        })
-    }
-
-    /// The ticks of a collector from now on.
-    pub fn connect(&self, address: &str) -> io::Result<Stream> {
-        Stream::connect(address, self.token.as_ref(), self.trust.as_ref())
-    }
-}
-
 /// The running source of a mapping's load: an oracle, or a background that is a collector or its store.
+///
+/// # Errors
+/// Those of [`unused`].
 pub fn live(
     oracle: Option<&str>,
     background: &[PathBuf],
     token: Option<PathBuf>,
     tls_ca: Option<PathBuf>,
-) -> Option<Live> {
+) -> Result<Option<Live>, InputError> {
     if let Some(address) = oracle {
+        unused(None, tls_ca.as_deref())?;
         let address = address.to_owned();
-        return Some(Live::Oracle { address, token });
+        return Ok(Some(Live::Oracle { address, token }));
     }
-    let [one] = background else { return None };
-    let is_live = Source::named(one, Access::default(), Range::default()).is_some();
-    is_live.then(|| Live::Collector {
-        address: one.display().to_string(),
-        token,
-        tls_ca,
-        read: read_collector,
-    })
+    let named = |one: &Path| Source::named(one, Access::default(), Range::default()).is_some();
+    if let [one] = background
+        && named(one)
+    {
+        return Ok(Some(Live::Collector {
+            address: one.display().to_string(),
+            token,
+            tls_ca,
+            read: read_collector,
+        }));
+    }
+    unused(token.as_deref(), tls_ca.as_deref())?;
+    Ok(None)
 }
 
 /// The latest reading of a collector or its store, over so many seconds, for a mapping.

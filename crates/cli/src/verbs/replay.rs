@@ -85,6 +85,7 @@ pub fn open(
     if !folder.is_dir() && store.contains(':') {
         return Ok(entry.access()?.connect(store)?);
     }
+    entry.unused()?;
     let (from, to) = (from_ns.unwrap_or(0), to_ns.unwrap_or(u64::MAX));
     Ok(Stream::replay(folder, speed, from, to)?)
 }

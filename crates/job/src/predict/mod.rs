@@ -26,7 +26,7 @@ use placed::{check, placements};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use steady::{Job, Steady, collectives, shares};
+use steady::{Job, Steady, collectives, counts_operations, shares};
 
 /// Least share of a link that other jobs leave.
 const LEFT: f64 = 0.02;
@@ -152,6 +152,9 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     let machine = ask.machine;
     let fabric = &machine.fabric;
     let mut notes = folded.notes.clone();
+    if ask.operations_per_s.is_some() && !counts_operations(&folded) {
+        notes.push("--operations-per-second has no effect: the trace counts no operations".into());
+    }
     let ranks = folded.ranks.len();
     let placed = match ask.given.is_empty() {
         true => placements(ask, ranks, &mut notes)?,

@@ -239,24 +239,38 @@ pub(super) fn shares(fabric: &Fabric, nodes: &[NodeId]) -> bool {
     distinct > 1 && distinct < nodes.len()
 }
 
-/// Collective operations, by how they are called.
-pub(super) fn collectives(folded: &Folded) -> BTreeSet<(Collective, How)> {
-    fn add(steps: &[Step], found: &mut BTreeSet<(Collective, How)>) {
+/// Visits the calls of all ranks, those of a loop once.
+fn visit(folded: &Folded, see: &mut dyn FnMut(&Call)) {
+    fn inside(steps: &[Step], see: &mut dyn FnMut(&Call)) {
         for step in steps {
             match step {
-                Step::Call(Call::Collective { kind, how, .. }) => {
-                    found.insert((*kind, *how));
-                }
-                Step::Loop(l) => add(&l.body, found),
-                Step::Call(_) | Step::Mark(..) => {}
+                Step::Call(call) => see(call),
+                Step::Loop(l) => inside(&l.body, see),
+                Step::Mark(..) => {}
             }
         }
     }
+    folded.ranks.iter().for_each(|r| inside(&r.steps, see));
+}
+
+/// Collective operations, by how they are called.
+pub(super) fn collectives(folded: &Folded) -> BTreeSet<(Collective, How)> {
     let mut found = BTreeSet::new();
-    for rank in &folded.ranks {
-        add(&rank.steps, &mut found);
-    }
+    visit(folded, &mut |call| {
+        if let Call::Collective { kind, how, .. } = call {
+            found.insert((*kind, *how));
+        }
+    });
     found
+}
+
+/// Whether it counts work in operations.
+pub(super) fn counts_operations(folded: &Folded) -> bool {
+    let mut counts = false;
+    visit(folded, &mut |call| {
+        counts |= matches!(call, Call::Work { .. })
+    });
+    counts
 }
 
 /// The first placement, then all.

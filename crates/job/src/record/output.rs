@@ -2,7 +2,7 @@
 
 use super::child::run_for;
 use crate::error::{Context, Result, refuse};
-use std::io::{PipeReader, Read};
+use std::io::{PipeReader, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -44,14 +44,31 @@ struct Printed {
 /// Runs a program without input. At the deadline it gets a signal to end, then a kill. Output above `limit` bytes is read
 /// and dropped, so that the program can end.
 pub(crate) fn output(command: &mut Command, deadline: Duration, limit: usize) -> Result<Output> {
+    printed(command.stdin(Stdio::null()), deadline, limit)
+}
+
+/// [`output`] of a program that reads `input`.
+pub(crate) fn filtered(
+    command: &mut Command,
+    input: Vec<u8>,
+    deadline: Duration,
+    limit: usize,
+) -> Result<Output> {
+    let (reader, mut writer) = std::io::pipe().context("making a pipe")?;
+    // A program that ends without reading all says why by its status.
+    std::thread::spawn(move || drop(writer.write_all(&input)));
+    printed(command.stdin(reader), deadline, limit)
+}
+
+fn printed(command: &mut Command, deadline: Duration, limit: usize) -> Result<Output> {
     let (reader, writer) = std::io::pipe().context("making a pipe")?;
-    command.stdin(Stdio::null()).stdout(writer);
+    command.stdout(writer);
     let printed = Arc::new(Mutex::new(Printed::default()));
     let into = printed.clone();
     std::thread::spawn(move || read(reader, limit, &into));
     let status = run_for(command, Some(deadline));
-    // The command has a writing end of the pipe too.
-    command.stdout(Stdio::null());
+    // The command has an end of each pipe too.
+    command.stdin(Stdio::null()).stdout(Stdio::null());
     let status = status?;
     let (mut since, mut known) = (Instant::now(), 0);
     loop {
@@ -123,5 +140,16 @@ mod tests {
         let (late, seconds) = run("echo early; exec sleep 30", 1.0, 100);
         assert_eq!(late.bytes, b"early\n");
         assert!(late.status.is_none() && !late.truncated && seconds < 15.0);
+    }
+
+    #[test]
+    fn input_goes_through_and_may_be_left_unread() {
+        let through = |script: &str| {
+            let mut command = Command::new("sh");
+            let input = vec![b'a'; 1 << 20];
+            filtered(command.args(["-c", script]), input, PATIENCE, SAID).unwrap()
+        };
+        assert_eq!(through("tr a b").bytes, vec![b'b'; 1 << 20]);
+        assert!(through("exit 3").status.unwrap().code() == Some(3));
     }
 }

@@ -187,8 +187,14 @@ pub fn prepare(words: &[OsString], preparation: &Preparation) -> Launch {
 /// A message with the settings of `hopbyte run` in place of the options of `hopbyte record`.
 fn in_settings(message: &str) -> String {
     message
-        .replace("--libraries", "`libraries` of hopbyte.toml or HOPBYTE_LIBRARIES")
-        .replace(FLAVOURS, "name an MPI program, or record the job with `hopbyte record --flavour`")
+        .replace(
+            "--libraries",
+            "`libraries` of hopbyte.toml or HOPBYTE_LIBRARIES",
+        )
+        .replace(
+            FLAVOURS,
+            "name an MPI program, or record the job with `hopbyte record --flavour`",
+        )
 }
 
 /// The answer of a question that may take longer than there is time: `None` if it is not answered within `limit`.

@@ -44,6 +44,8 @@ pub(super) enum Read {
     Ports(ReadPorts),
     /// Increases by link.
     Increases(fn(&Text, &Fabric, &CounterOptions) -> Result<Vec<Increase>, ObserveError>),
+    /// Increases by link and code region.
+    Regions(fn(&Text, &Fabric, Option<i64>) -> Result<Increase, ObserveError>),
 }
 
 const TABLE: &[Format] = &[
@@ -103,9 +105,7 @@ const TABLE: &[Format] = &[
         ),
         is_line: |line| line.starts_with(b"- ["),
         end: End::Line,
-        read: Read::Increases(|text, fabric, options| {
-            Ok(vec![torus_table::read(text, fabric, options.region)?])
-        }),
+        read: Read::Regions(torus_table::read),
     },
     Format {
         known: known(

@@ -247,6 +247,16 @@ pub fn counter_series(
     Ok(series)
 }
 
+/// Refuses a code region of counters that have none.
+fn without_regions(source: &str, options: &CounterOptions) -> Result<(), InputError> {
+    let refused = |region| {
+        let found = format!("code region {region} of counters without regions");
+        let error = InputError::new(source, found, "a Boxfish link table");
+        Err(error.of(Class::Conflict).hint("leave the region out"))
+    };
+    options.region.map_or(Ok(()), refused)
+}
+
 /// Readings of devices, live or from files, as a series (see [`read_counter_series`]).
 pub fn join_readings(
     mut readings: Vec<Reading>,
@@ -254,6 +264,7 @@ pub fn join_readings(
     fabric: &Fabric,
     options: &CounterOptions,
 ) -> Result<Series, ObserveError> {
+    without_regions(source, options)?;
     if let Some(interval) = options.interval_seconds {
         set_intervals(&mut readings, interval);
     }
@@ -383,9 +394,13 @@ impl Content {
         left_out: &mut LeftOut,
     ) -> Result<Self, ObserveError> {
         let node = options.node.as_deref();
-        let format = Format::of(text)?;
-        Ok(match format.read {
+        let read = Format::of(text)?.read;
+        if !matches!(read, Read::Regions(_)) {
+            without_regions(text.file(), options)?;
+        }
+        Ok(match read {
             Read::Increases(read) => Self::Increases(read(text, fabric, options)?),
+            Read::Regions(read) => Self::Increases(vec![read(text, fabric, options.region)?]),
             Read::Systems(read) => Self::Systems(read(text, left_out)?),
             Read::Ports(read) => Self::Ports(read(text, left_out)?),
             Read::Readings(read) | Read::Devices(read) => {

@@ -267,13 +267,22 @@ fn choose(
     several: bool,
     option: &str,
 ) -> Result<(Groups, Groups), ObserveError> {
-    if list.is_empty() {
-        return Ok(all.into_iter().partition(|h| !several || h.1.len() > 1));
-    }
     let wrong = |found: &str, expected: &str| {
         InputError::new(format!("--hosts {option}"), found, expected)
             .hint("a list is rack1,n[01-18]; every host is described once")
     };
+    if list.is_empty() {
+        let (chosen, rest): (Groups, Groups) =
+            all.into_iter().partition(|h| !several || h.1.len() > 1);
+        let found = match rest.is_empty() {
+            true => "no host that is left for it",
+            false => "no host with several adapters",
+        };
+        return match chosen.is_empty() {
+            true => Err(wrong(found, "hosts of this kind, or @ and a list of them").into()),
+            false => Ok((chosen, rest)),
+        };
+    }
     let names = host_list(list).ok_or_else(|| wrong(list, "names with ranges such as n[01-18]"))?;
     let mut index: HashMap<String, Vec<NodeId>> = all.iter().cloned().collect();
     let mut chosen = Vec::new();

@@ -4,7 +4,7 @@ use super::{Job, ReportInput, Side, html, readings, svg};
 use crate::draw::Signs;
 use hopbyte_job::Result;
 use hopbyte_job::mapping::before;
-use hopbyte_job::{Mapping, Question};
+use hopbyte_job::{Mapping, Question, is_picture};
 use std::path::Path;
 
 /// Options of a mapping's page.
@@ -23,9 +23,7 @@ impl<'a> About<'a> {
     pub fn file(path: &Path, command: &'a str) -> Self {
         Self {
             command,
-            picture: path
-                .extension()
-                .is_some_and(|end| ["svg", "pdf", "png"].iter().any(|&e| end == e)),
+            picture: is_picture(path),
             ..Self::default()
         }
     }

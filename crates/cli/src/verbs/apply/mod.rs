@@ -6,7 +6,7 @@ use crate::args::{launchers, read_machine};
 use crate::output::{Answer, Output};
 use anyhow::Result;
 use hopbyte_apply::{Job, Launch, Launcher, Prepared, Refusal, write_atomic};
-use hopbyte_job::{Document, failure::without_json, shell_word};
+use hopbyte_job::{Document, failure::without_json, with_file};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -125,15 +125,6 @@ fn emit(
 pub fn refuse(launcher: Launcher, refusal: &Refusal, out: &mut Output) {
     out.talk(format!("refused: {}: {}", launcher.name(), refusal.why));
     out.talk(format!("instead: {}", refusal.instead));
-}
-
-/// A command of [`advise`] with the actual file name.
-pub fn with_file(command: &str, name: &str) -> String {
-    let name = shell_word(name);
-    command
-        .replace("=FILE", &format!("={name}"))
-        .replace(":FILE", &format!(":{name}"))
-        .replace(" FILE", &format!(" {name}"))
 }
 
 /// Launch commands of all launchers.

@@ -13,7 +13,7 @@ use hopbyte_fabric::units::{Seconds, bytes_text};
 use hopbyte_job::demo::{self, Modelled, SecondJob, simulate, write_readings};
 use hopbyte_job::links::lines;
 use hopbyte_job::mapping::write_files;
-use hopbyte_job::{Asked, Document, Effort, Mapping, Question, search};
+use hopbyte_job::{Asked, Document, Effort, Mapping, Question, search, with_file};
 use hopbyte_view::report::{About, mapping_page};
 use hopbyte_view::terminal::costs_text;
 use serde::Serialize;
@@ -283,7 +283,7 @@ fn apply(scene: &Scene, mapping: &Mapping, folder: &Path, out: &mut Output) -> R
             && !advice.command.is_empty()
             && path.exists()
         {
-            let command = super::apply::with_file(&advice.command, &path.display().to_string());
+            let command = with_file(&advice.command, &path.display().to_string());
             out.line(format!("{:<28} {command}", path.display()))?;
         }
     }

@@ -5,7 +5,7 @@ use crate::output::{Answer, Output};
 use crate::verbs::view::written;
 use anyhow::Result;
 use hopbyte_fabric::InputError;
-use hopbyte_job::{failure::without_json, inputs, write_picture};
+use hopbyte_job::{check_ending, failure::without_json, inputs, write_picture};
 use hopbyte_observe::parse_node_list;
 use hopbyte_view::draw::{DrawOptions, Signs, fabric_svg};
 use hopbyte_view::report::readings;
@@ -47,6 +47,7 @@ pub struct DrawArgs {
 /// Draws.
 pub fn run(args: &DrawArgs, out: &mut Output) -> Result<Answer> {
     without_json(out.json && args.out.is_none(), "a picture")?;
+    check_ending("--out", args.out.as_deref(), false)?;
     let machine = args.fabric.read(out)?;
     let fabric = &machine.fabric;
     let mut options = DrawOptions {

@@ -10,7 +10,7 @@ use anyhow::Result;
 use hopbyte_apply::{Launcher, Prepared};
 use hopbyte_job::mapping::{FEW_RANKS, MAPPING_FILE, Saved, WrittenFiles, check_folder};
 use hopbyte_job::spread::{Searched, Spread, Tried, best_of};
-use hopbyte_job::{Document, Effort, Mapping, Question, search, write_picture};
+use hopbyte_job::{Document, Effort, Mapping, Question, check_ending, search, write_picture};
 use hopbyte_map::budget::Stakes;
 use hopbyte_view::report::{About, mapping_page};
 use hopbyte_view::terminal::{Progress, mapping_text};
@@ -165,10 +165,11 @@ impl Moving {
 
 /// Maps and prints the certificate.
 pub fn run(args: &MapArgs, out: &mut Output) -> Result<Answer> {
-    let mut question = args.question.asked().read()?;
+    let mut question = args.question.asked()?.read()?;
     question.keep_hosts |= args.emit.is_some_and(Launcher::whole_hosts);
     say_notes(&question, out);
     args.out.as_deref().map(check_folder).transpose()?;
+    check_ending("--report", args.report.as_deref(), true)?;
     let Some(mapping) = find(args, &question, out)? else {
         return Ok(Answer::Yes);
     };

@@ -1,6 +1,7 @@
 //! The mapping question as options of the command line.
 
 use crate::args::{self, CollectorArgs, CounterArgs, FabricOption, one_of};
+use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hopbyte_fabric::wire::Overhead;
 use hopbyte_job::question::Keep;
@@ -155,8 +156,9 @@ fn part() -> impl TypedValueParser<Value = Part> {
 
 impl Asked {
     /// As a question of the library.
-    pub fn asked(&self) -> hopbyte_job::Asked {
-        hopbyte_job::Asked {
+    pub fn asked(&self) -> Result<hopbyte_job::Asked> {
+        let live = self.entry.live(self.oracle.as_deref(), &self.background)?;
+        Ok(hopbyte_job::Asked {
             traffic: self.traffic.clone(),
             grid: GridOptions {
                 dims: self.grid.dims.clone(),
@@ -173,7 +175,7 @@ impl Asked {
             rank_per: self.node.rank_per,
             background: self.background.clone(),
             counters: self.about.options(),
-            live: self.entry.live(self.oracle.as_deref(), &self.background),
+            live,
             goal: self.objective,
             keep: self.keep,
             overlap: self.overlap,
@@ -183,6 +185,6 @@ impl Asked {
                 network: self.wire.clone(),
                 response_fraction: self.response_fraction,
             },
-        }
+        })
     }
 }

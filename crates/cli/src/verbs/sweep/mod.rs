@@ -11,7 +11,7 @@ use hopbyte_fabric::InputError;
 use hopbyte_job::scenario::{Asked, level_of, read};
 use hopbyte_job::sweep::journal::{self, Journal, RunRecord};
 use hopbyte_job::sweep::{identity, runs};
-use hopbyte_job::write_picture;
+use hopbyte_job::{check_ending, write_picture};
 use hopbyte_model::sweep::{Axis, Plan, Point, Run, sensitivities};
 use hopbyte_model::{PlacementRule, Scenario};
 use hopbyte_view::report::sweep_svg;
@@ -92,6 +92,7 @@ const QUARTERS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
 /// Runs the sweep.
 pub fn run(args: &SweepArgs, out: &mut Output) -> Result<Answer> {
+    check_ending("--plot", args.plot.as_deref(), false)?;
     let plan = args.plan();
     let scenarios = args.scenarios()?;
     let points = plan.points(&scenarios)?;

@@ -41,6 +41,11 @@ for (const name of ["mapped", "machine", "large"]) {
         );
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(wide <= 0, `the page is ${wide} px wider than the window`);
+        const cut = await page.evaluate(() =>
+          [...document.querySelectorAll(".canvas")].filter((frame) =>
+            frame.querySelector("svg.hb").getBoundingClientRect().width > frame.clientWidth + 1).length,
+        );
+        assert.equal(cut, 0, "pictures wider than their frames");
         if (process.env.SHOTS) {
           mkdirSync(process.env.SHOTS, { recursive: true });
           const path = join(process.env.SHOTS, `${name}-${width}-${dark ? "dark" : "light"}.png`);

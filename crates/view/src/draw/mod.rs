@@ -34,7 +34,7 @@ pub use loads::{CLASSES, LinkLoads, Scale, Unit};
 pub use page::{DrawOptions, fabric_svg, legend};
 pub use signs::{Sign, Signs, sign_sample};
 pub use style::sheet;
-pub use svg::{Mark, escape};
+pub use svg::{Mark, escape, visible};
 
 use hopbyte_fabric::{Direction, Fabric, Family, LinkId, NodeId};
 use std::collections::HashSet;

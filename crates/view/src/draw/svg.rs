@@ -1,5 +1,6 @@
 //! SVG elements of the drawings.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Look of a link. The order is that of painting: the most important lies on top.
@@ -252,11 +253,28 @@ pub fn badge(out: &mut String, [x, y]: [f32; 2], number: usize) {
     text(out, class, x, y + 3.1, Anchor::Middle, &number.to_string());
 }
 
+/// Text with bidirectional control characters shown by number: in a name, one would reverse its row.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.contains(turns) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        // Writing into a string cannot fail.
+        let _ = match turns(c) {
+            true => write!(out, "‹U+{:04X}›", u32::from(c)),
+            false => out.write_char(c),
+        };
+    }
+    Cow::Owned(out)
+}
+
 /// Escapes text for markup: names come from files and networks. Control characters, which
-/// XML cannot hold, become a visible replacement.
+/// XML cannot hold, become a visible replacement, and those of [`visible`] their number.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in visible(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -303,6 +321,13 @@ mod tests {
             escape("a<b>&\"'\u{1}\n"),
             "a&lt;b&gt;&amp;&quot;&#39;\u{fffd}\u{fffd}"
         );
+    }
+
+    #[test]
+    fn what_turns_the_direction_of_writing_is_shown() {
+        assert_eq!(visible("r0-\u{202e}RTL X+"), "r0-‹U+202E›RTL X+");
+        assert_eq!(escape("\u{2066}a<"), "‹U+2066›a&lt;");
+        assert_eq!(visible("شبكة-1"), "شبكة-1");
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The numbers behind the page, for its script: names, places, loads, ranks and flows as JSON.
 
 use super::flows::Flows;
-use super::markup::visible;
 use super::view::{NUMBERED, View};
 use super::{Job, ReportInput};
-use crate::draw::{Geometry, LinkLoads, Sign, Signs, coordinates, directions};
+use crate::draw::{Geometry, LinkLoads, Sign, Signs, coordinates, directions, visible};
 use hopbyte_fabric::{End, Fabric, LinkId, Placement};
 use serde::Serialize;
 

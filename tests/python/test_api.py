@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -381,3 +382,37 @@ def test_placements_are_sequences() -> None:
     assert list(placement) == [placement[rank] for rank in range(4)]
     with pytest.raises(hopbyte.HopbyteError, match="3 ranks, expected 4"):
         placement.moved(hopbyte.place(machine, machine.nodes[:3]))
+
+
+def test_what_is_pickled_is_the_same_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = hopbyte.load_fabric("torus:4x4")
+    pairs = hopbyte.Traffic.of_pairs([0, 1], [1, 2], [10.0, 20.0], tasks=16)
+    (tmp_path / "ring.csv").write_text("src,dst,bytes\n0,1,5\n1,0,5\n")
+    monkeypatch.chdir(tmp_path)
+    placement = hopbyte.place(machine, "all", tasks=16, how="round-robin")
+    values = (machine, placement, pairs, hopbyte.load_traffic("ring.csv"), hopbyte.links(machine))
+    data = pickle.dumps(values)
+    monkeypatch.chdir("/")
+    again, placed, same, ring, links = pickle.loads(data)
+    assert (again.source, again.link_count, len(links)) == (machine.source, machine.link_count, machine.link_count)
+    assert placed.node_names == placement.node_names and list(placed.slot) == list(placement.slot)
+    assert (same.source, same.tasks, list(same.bytes)) == ("pairs", 16, [10.0, 20.0])
+    assert ring.total_bytes == 10
+    # What belonged to one machine still does, in this process and in another one.
+    expected = hopbyte.evaluate(pairs, placement, machine).hop_bytes
+    assert hopbyte.evaluate(same, placed, again).hop_bytes == expected
+    script = (
+        "import hopbyte, pickle, sys; machine, placement, pairs, *_ = pickle.load(sys.stdin.buffer)\n"
+        "print(hopbyte.evaluate(pairs, placement, machine).hop_bytes)"
+    )
+    other = subprocess.run([sys.executable, "-c", script], input=data, capture_output=True, check=True)
+    assert float(other.stdout) == expected
+
+
+def test_options_inside_messages_are_arguments(tmp_path: Path) -> None:
+    file = tmp_path / "metrics"
+    file.write_text("timestamp 1\n")
+    with pytest.raises(hopbyte.HopbyteError) as refused:
+        hopbyte.links(hopbyte.load_fabric("gemini:2x2x2"), file)
+    assert "its metrics: node=nid00064" in str(refused.value)
+    assert refused.value.hint is not None and refused.value.hint.endswith("node=nid00064")

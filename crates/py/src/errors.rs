@@ -7,7 +7,6 @@ use hopbyte_observe::ObserveError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 
@@ -35,10 +34,7 @@ pub fn python(error: impl Error + 'static) -> PyErr {
     if let Some(exception) = causes(error).find_map(system) {
         return identified(exception, error);
     }
-    let exception = identified(
-        HopbyteError::new_err(in_python(&told(error)).into_owned()),
-        error,
-    );
+    let exception = identified(HopbyteError::new_err(in_python(&told(error))), error);
     Python::attach(|py| attributes(py, &exception, input(error)));
     exception
 }
@@ -104,15 +100,52 @@ fn is_of_content(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// An option at the beginning of a text by the name of its argument: `ranks_per_node` for `--ranks-per-node`.
-fn in_python(text: &str) -> Cow<'_, str> {
-    let Some(rest) = text.strip_prefix("--") else {
-        return Cow::Borrowed(text);
-    };
-    let is_of_name = |c: char| c.is_ascii_lowercase() || c == '-';
-    let end = rest.find(|c| !is_of_name(c)).unwrap_or(rest.len());
-    let (name, rest) = rest.split_at(end);
-    Cow::Owned(name.replace('-', "_") + rest)
+/// The functions of the package with their arguments.
+const STUBS: &str = include_str!("../../../python/hopbyte/_core.pyi");
+/// Arguments with another name than their option.
+const RENAMED: [(&str, &str); 1] = [("counters_of", "node")];
+/// Words before an option of hopbyte; others begin the command line of another program.
+const LEADS: [&str; 9] = [
+    "", "give", "with", "without", "or", "and", "by", "for", "of",
+];
+
+/// Options of a text by the names of their arguments: at its beginning `ranks_per_node` for `--ranks-per-node`, further on
+/// `nodes=` for `--nodes`, if a function has it. Command lines stay.
+fn in_python(text: &str) -> String {
+    let mut parts = text.split("--");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_of_name = |c: char| c.is_ascii_lowercase() || c == '-';
+        let end = part.find(|c| !is_of_name(c)).unwrap_or(part.len());
+        let (option, rest) = part.split_at(end);
+        let name = option.replace('-', "_");
+        let renamed = RENAMED.iter().find(|r| r.0 == name);
+        let name = renamed.map_or(&*name, |r| r.1);
+        let is_value = |value: &&str| {
+            let mut word = value.chars().take_while(|c| !c.is_whitespace());
+            word.any(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+        };
+        if out.is_empty() {
+            out.extend([name, rest]);
+        } else if leads(&out) && STUBS.contains(&format!(" {name}: ")) {
+            let value = rest.strip_prefix([' ', '=']).filter(is_value);
+            out.extend([name, "=", value.unwrap_or(rest)]);
+        } else {
+            out.extend(["--", option, rest]);
+        }
+    }
+    out
+}
+
+/// Whether an option of hopbyte may follow a text, which is no command line.
+fn leads(text: &str) -> bool {
+    let line = text.rsplit('\n').next().unwrap_or_default();
+    let line = line.strip_prefix("hint: ").unwrap_or(line);
+    let last = line.trim_end().rsplit([' ', '(', ':', ',', ';']).next();
+    let is_command = text.matches('`').count() % 2 == 1 || line.contains("hopbyte ");
+    !is_command
+        && last.is_some_and(|word| LEADS.contains(&word))
+        && !line.ends_with(char::is_alphanumeric)
 }
 
 /// The refusal of an argument of a type that is not expected.
@@ -130,6 +163,7 @@ fn attributes(py: Python<'_>, exception: &PyErr, input: Option<&InputError>) {
     let _ = value.setattr("file", input.map(|i| in_python(&i.file)));
     let _ = value.setattr("line", input.and_then(|i| i.line));
     let _ = value.setattr("found", input.map(|i| &*i.found));
-    let _ = value.setattr("expected", input.map(|i| &i.expected));
-    let _ = value.setattr("hint", input.and_then(|i| i.hint.as_ref()));
+    let _ = value.setattr("expected", input.map(|i| in_python(&i.expected)));
+    let hint = input.and_then(|i| i.hint.as_deref());
+    let _ = value.setattr("hint", hint.map(in_python));
 }

@@ -52,6 +52,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<mapping::Mapping>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(machine::load_fabric, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::_machine, module)?)?;
+    module.add_function(wrap_pyfunction!(traffic::_traffic, module)?)?;
+    module.add_function(wrap_pyfunction!(placement::_placement, module)?)?;
+    module.add_function(wrap_pyfunction!(links::_links, module)?)?;
     module.add_function(wrap_pyfunction!(links::links, module)?)?;
     module.add_function(wrap_pyfunction!(costs::route_costs, module)?)?;
     module.add_function(wrap_pyfunction!(traffic::load_traffic, module)?)?;

@@ -2,16 +2,17 @@
 
 use crate::arrays::column;
 use crate::errors::{HopbyteError, python};
-use crate::machine::Machine;
+use crate::machine::{Machine, Rebuilt, rebuilt};
 use hopbyte_fabric::{Column, End, Fabric, LinkState};
 use hopbyte_job::document::Background;
 use hopbyte_job::{LinkReading, reading};
 use hopbyte_observe::CounterOptions;
-use hopbyte_serve::range::Range;
 use hopbyte_serve::access::Access;
+use hopbyte_serve::range::Range;
 use hopbyte_serve::source::Source;
 use hopbyte_view::draw::{DrawOptions, LinkLoads, Unit, fabric_svg};
 use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -85,29 +86,32 @@ pub fn links(
 ) -> PyResult<Links> {
     let machine = machine.0.clone();
     py.detach(|| {
-        let fabric = &machine.fabric;
-        let mut files = None;
-        let reading = if counters.is_empty() {
-            LinkReading::of_state("", LinkState::unknown(fabric))
-        } else if let Some(source) = stream(&counters, at, token, tls_ca)? {
-            source.latest(fabric, interval).map_err(python)?
-        } else {
-            let options = CounterOptions {
-                interval_seconds: interval,
-                region,
-                node,
-                ..CounterOptions::default()
-            };
-            files = Some(Background::new(&counters, &options));
-            reading(&counters, fabric, &options).map_err(python)?
+        if !counters.is_empty()
+            && let Some(source) = stream(&counters, at, token, tls_ca)?
+        {
+            let reading = source.latest(&machine.fabric, interval).map_err(python)?;
+            return Ok(Links::new(machine, reading, None));
+        }
+        let options = CounterOptions {
+            interval_seconds: interval,
+            region,
+            node,
+            ..CounterOptions::default()
         };
-        Ok(Links {
-            still: Still::of(fabric),
-            reading: Arc::new(reading),
-            files,
-            machine,
-        })
+        let files = (!counters.is_empty()).then(|| Background::new(&counters, &options));
+        Links::of_files(machine, files)
     })
+}
+
+/// The links of a pickle: without counters, or with those of files, as JSON.
+#[pyfunction]
+pub fn _links(py: Python<'_>, machine: &Machine, files: Option<String>) -> PyResult<Links> {
+    let files: Option<Background> = match files {
+        Some(text) => Some(serde_json::from_str(&text).map_err(python)?),
+        None => None,
+    };
+    let machine = machine.0.clone();
+    py.detach(|| Links::of_files(machine, files))
 }
 
 /// A collector or its store, if the only source is one.
@@ -141,6 +145,29 @@ fn stream(
 }
 
 impl Links {
+    fn new(
+        machine: Arc<hopbyte_job::Machine>,
+        reading: LinkReading,
+        files: Option<Background>,
+    ) -> Self {
+        Self {
+            still: Still::of(&machine.fabric),
+            reading: Arc::new(reading),
+            files,
+            machine,
+        }
+    }
+
+    /// Links without counters, or with those of files.
+    fn of_files(machine: Arc<hopbyte_job::Machine>, files: Option<Background>) -> PyResult<Self> {
+        let fabric = &machine.fabric;
+        let reading = match &files {
+            None => LinkReading::of_state("", LinkState::unknown(fabric)),
+            Some(files) => reading(&files.files, fabric, &files.options()).map_err(python)?,
+        };
+        Ok(Self::new(machine, reading, files))
+    }
+
     /// State of the links by the counters.
     pub fn state(&self) -> &LinkState {
         &self.reading.state
@@ -190,6 +217,31 @@ fn read<'py>(
 
 #[pymethods]
 impl Links {
+    /// Pickled with its machine, and as the files of its counters, which are read again. Other sources go on.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Rebuilt<'py, (Machine, Option<String>)> {
+        let mut files = self.files.clone();
+        let are_files = |files: &Background| files.files.iter().all(|file| file.is_file());
+        if !files
+            .as_ref()
+            .map_or(self.reading.source.is_empty(), are_files)
+        {
+            let text = format!(
+                "links of {} cannot be pickled: its counters go on",
+                self.reading.source
+            );
+            return Err(PyTypeError::new_err(text));
+        }
+        for file in files.iter_mut().flat_map(|files| &mut files.files) {
+            *file = std::path::absolute(&*file)?;
+        }
+        let files = files.map(|files| serde_json::to_string(&files)).transpose();
+        rebuilt(
+            py,
+            "_links",
+            (Machine(self.machine.clone()), files.map_err(python)?),
+        )
+    }
+
     /// Names, unique in the machine.
     #[getter]
     fn names(&self) -> Vec<String> {

@@ -7,8 +7,9 @@ use hopbyte_view::draw::{DrawOptions, LinkLoads, Unit, fabric_svg};
 use numpy::{AllowTypeChange, PyArrayLike1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf, absolute};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Size, coordinates by router, direction by link.
 type Grid = (Vec<u32>, Vec<Vec<u32>>, Vec<i16>);
@@ -52,6 +53,33 @@ pub fn load_fabric(
     })
 }
 
+/// Machines that were pickled or unpickled here, by their source: what belonged to one machine still does afterwards.
+static PICKLED: Mutex<BTreeMap<String, Weak<hopbyte_job::Machine>>> = Mutex::new(BTreeMap::new());
+
+fn known() -> MutexGuard<'static, BTreeMap<String, Weak<hopbyte_job::Machine>>> {
+    PICKLED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The machine of a pickle, which is read again unless it is here already.
+#[pyfunction]
+pub fn _machine(py: Python<'_>, source: String) -> PyResult<Machine> {
+    if let Some(machine) = known().get(&source).and_then(Weak::upgrade) {
+        return Ok(Machine(machine));
+    }
+    let read: MachineSource = serde_json::from_str(&source).map_err(python)?;
+    let machine = py.detach(|| read.read().map(Arc::new).map_err(python))?;
+    known().insert(source, Arc::downgrade(&machine));
+    Ok(Machine(machine))
+}
+
+/// A function with its arguments, as `__reduce__` returns them.
+pub type Rebuilt<'py, A> = PyResult<(Bound<'py, PyAny>, A)>;
+
+/// A function of this module with arguments.
+pub fn rebuilt<'py, A>(py: Python<'py>, name: &str, arguments: A) -> Rebuilt<'py, A> {
+    Ok((py.import("hopbyte._core")?.getattr(name)?, arguments))
+}
+
 impl Machine {
     /// The fabric.
     pub fn fabric(&self) -> &Fabric {
@@ -72,6 +100,21 @@ impl Machine {
 
 #[pymethods]
 impl Machine {
+    /// Pickled as its source, which is read again: files must be where they were.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Rebuilt<'py, (String,)> {
+        let mut source = self.0.source.clone();
+        if Path::new(&source.fabric).exists() {
+            source.fabric = absolute(Path::new(&source.fabric))?.display().to_string();
+        }
+        let files = source.routes.iter_mut().chain(&mut source.system_map);
+        for file in files.chain(&mut source.names) {
+            *file = absolute(&*file)?;
+        }
+        let source = serde_json::to_string(&source).map_err(python)?;
+        known().insert(source.clone(), Arc::downgrade(&self.0));
+        rebuilt(py, "_machine", (source,))
+    }
+
     /// File or spec of the machine.
     #[getter]
     fn source(&self) -> &str {

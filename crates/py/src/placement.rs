@@ -3,9 +3,9 @@
 use crate::arrays::column;
 use crate::errors::{self, HopbyteError, python};
 use crate::html::table;
-use crate::machine::Machine;
+use crate::machine::{Machine, Rebuilt, rebuilt};
 use hopbyte_apply::{Launch, Launcher, Prepared, write_atomic};
-use hopbyte_fabric::{Allocation, Placement as Slots};
+use hopbyte_fabric::{Allocation, Placement as Slots, Slot};
 use hopbyte_job::inputs::allocate;
 use hopbyte_observe::{parse_node_list, read_placement};
 use numpy::PyArray1;
@@ -131,6 +131,27 @@ pub fn place(
     Ok(Placement::new(machine, allocation, slots))
 }
 
+/// The placement of a pickle: nodes with their slots, and of each rank the number of its node among them and its slot.
+#[pyfunction]
+pub fn _placement(
+    machine: &Machine,
+    nodes: Vec<(String, u32)>,
+    ranks: Vec<(usize, u32)>,
+) -> PyResult<Placement> {
+    let (names, slots): (Vec<String>, Vec<u32>) = nodes.into_iter().unzip();
+    let nodes = machine.find(&names)?;
+    let place = |(at, slot)| {
+        let wrong = || PyIndexError::new_err(format!("no node {at} in the allocation"));
+        let node = *nodes.get(at).ok_or_else(wrong)?;
+        Ok(Slot { node, slot })
+    };
+    let ranks = ranks.into_iter().map(place).collect::<PyResult<_>>()?;
+    let counted = nodes.iter().copied().zip(slots).collect();
+    let allocation = Allocation::new(machine.fabric(), counted).map_err(python)?;
+    let slots = Slots::new(machine.fabric(), &allocation, ranks).map_err(python)?;
+    Ok(Placement::new(machine, allocation, slots))
+}
+
 impl Placement {
     /// Wraps a checked placement.
     pub fn new(machine: &Machine, allocation: Allocation, slots: Slots) -> Self {
@@ -199,8 +220,29 @@ impl Placement {
     }
 }
 
+/// Machine, nodes and ranks of a pickle.
+type Parts = (Machine, Vec<(String, u32)>, Vec<(usize, u32)>);
+
 #[pymethods]
 impl Placement {
+    /// Pickled with its machine.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Rebuilt<'py, Parts> {
+        let name = |n: hopbyte_fabric::NodeId| self.machine.fabric.node(n).name.clone();
+        let nodes = self
+            .allocation
+            .nodes()
+            .iter()
+            .map(|&(n, slots)| (name(n), slots));
+        let at = |slot: &Slot| Some((self.allocation.position(slot.node)?, slot.slot));
+        let ranks = self.slots.slots().iter().filter_map(at);
+        let machine = Machine(self.machine.clone());
+        rebuilt(
+            py,
+            "_placement",
+            (machine, nodes.collect(), ranks.collect()),
+        )
+    }
+
     /// Node number of every rank.
     #[getter]
     fn node<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<u32>> {

@@ -3,15 +3,17 @@
 use crate::arrays::column;
 use crate::errors::{self, python};
 use crate::html::table;
+use crate::machine::{Rebuilt, rebuilt};
 use hopbyte_fabric::{Exchange, Fabric, FabricError};
 use hopbyte_job::Following;
 use hopbyte_job::question::WireOptions;
 use hopbyte_map::Turn;
 use hopbyte_observe::{ByHost, read_traffic_by_host};
-use numpy::{AllowTypeChange, PyArray1, PyArrayLike1, PyArrayLike2};
+use numpy::{AllowTypeChange, PyArray1, PyArrayLike1, PyArrayLike2, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use pyo3::types::PyTuple;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Traffic between the ranks of an application: directed pairs with bytes and messages.
@@ -43,6 +45,22 @@ pub fn load_traffic(py: Python<'_>, source: PathBuf) -> PyResult<Traffic> {
         loaded.by_host = by_host.map(Arc::new);
         Ok(loaded)
     })
+}
+
+/// The traffic of a pickle.
+#[pyfunction]
+pub fn _traffic(
+    source: String,
+    tasks: usize,
+    from: PyReadonlyArray1<'_, u32>,
+    to: PyReadonlyArray1<'_, u32>,
+    bytes: PyReadonlyArray1<'_, f64>,
+) -> PyResult<Traffic> {
+    let pairs = from.as_array().into_iter().zip(to.as_array());
+    let entries = pairs.zip(bytes.as_array());
+    let entries = entries.map(|((&from, &to), &bytes)| (from, to, bytes, 0));
+    let exchange = Exchange::new(tasks, entries).map_err(python)?;
+    Ok(Traffic::new(source, exchange))
 }
 
 impl Traffic {
@@ -149,6 +167,28 @@ impl Traffic {
             .map(|((from, to), &bytes)| (from as u32, to as u32, bytes, 0));
         let exchange = Exchange::new(rows, entries).map_err(python)?;
         Ok(Self::new("matrix".into(), exchange))
+    }
+
+    /// Pickled as its pairs, or what was read from a file or a spec as that, which is read again.
+    fn __reduce__<'py>(this: &Bound<'py, Self>) -> Rebuilt<'py, Bound<'py, PyTuple>> {
+        let (py, own) = (this.py(), this.get());
+        if own.phases.is_some() {
+            let path = Path::new(&own.source);
+            let source = match path.exists() {
+                true => std::path::absolute(path)?,
+                false => path.to_owned(),
+            };
+            return rebuilt(py, "load_traffic", (source,).into_pyobject(py)?);
+        }
+        let (from, to) = (Self::from_rank(this), Self::to_rank(this));
+        let pairs = (
+            &own.source,
+            own.exchange.tasks(),
+            from,
+            to,
+            Self::bytes(this),
+        );
+        rebuilt(py, "_traffic", pairs.into_pyobject(py)?)
     }
 
     /// Source of the traffic.

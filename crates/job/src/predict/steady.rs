@@ -268,7 +268,7 @@ pub(super) fn collectives(folded: &Folded) -> BTreeSet<(Collective, How)> {
 pub(super) fn counts_operations(folded: &Folded) -> bool {
     let mut counts = false;
     visit(folded, &mut |call| {
-        counts |= matches!(call, Call::Work { .. })
+        counts |= matches!(call, Call::Work { .. });
     });
     counts
 }

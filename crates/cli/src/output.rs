@@ -5,7 +5,7 @@ pub use hopbyte_fabric::units::{TIMES, count, scale};
 use hopbyte_job::command_line;
 use hopbyte_job::failure::named;
 pub use hopbyte_view::terminal::Table;
-use hopbyte_view::terminal::end_spinner;
+use hopbyte_view::terminal::{above_spinner, end_spinner};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -102,16 +102,15 @@ impl Output {
 
     /// A remark for the user, on standard error.
     pub fn talk(&mut self, text: impl AsRef<str>) {
-        end_spinner();
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "hopbyte: {}", printable(text.as_ref()));
+            self.warn(text);
         }
     }
 
     /// A warning, on standard error also with `--quiet`.
     pub fn warn(&mut self, text: impl AsRef<str>) {
-        end_spinner();
-        let _ = writeln!(io::stderr(), "hopbyte: {}", printable(text.as_ref()));
+        let text = printable(text.as_ref());
+        above_spinner(|| drop(writeln!(io::stderr(), "hopbyte: {text}")));
     }
 
     /// Flushes the output.

@@ -30,7 +30,7 @@ pub use mapping::{costs_text, mapping_text};
 pub use model::{level_name, model_text};
 pub use predict::predict_text;
 pub use probe::probe_text;
-pub use progress::{Progress, end_spinner, start_spinner};
+pub use progress::{Progress, above_spinner, end_spinner, start_spinner};
 pub use record::record_text;
 pub use room::Room;
 pub use table::{Table, ranges};

@@ -53,7 +53,15 @@ pub fn start_spinner(what: String) {
     });
 }
 
-/// Ends the spinner, before anything else is printed.
+/// Prints a remark, above the spinner if there is one: the command goes on.
+pub fn above_spinner(print: impl FnOnce()) {
+    match &*spinner() {
+        Spinner::Shown(bar) => bar.suspend(print),
+        Spinner::None | Spinner::Ended => print(),
+    }
+}
+
+/// Ends the spinner, before an answer is printed.
 pub fn end_spinner() {
     if let Spinner::Shown(bar) = std::mem::replace(&mut *spinner(), Spinner::Ended) {
         bar.finish_and_clear();

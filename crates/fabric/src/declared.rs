@@ -117,7 +117,7 @@ fn stencil(text: &str) -> Result<Traffic, FabricError> {
 fn grid(text: &str) -> Result<Traffic, FabricError> {
     let wrong = |found: &str, expected: &str| {
         InputError::new(text, found, expected).of(crate::Class::Spec)
-            .hint("write '--ndims=3 --dims=16,16,16 --nearest', with --periodic or --halo=BYTES if needed")
+            .hint("write '--dims=16,16,16 --ndims=3 --nearest', with --periodic or --halo=BYTES if needed")
     };
     let (mut ndims, mut sizes, mut periodic) = (None, None, false);
     let mut bytes = vec![1.0];

@@ -201,7 +201,9 @@ impl Job {
             refuse!("{}: no such program", first.display());
         }
         let launcher = Launcher::of(first)?;
-        let linked = words.iter().find_map(|word| {
+        // A launcher of an MPI is known by its version already.
+        let launches = usize::from(launcher != Launcher::Scheduler);
+        let linked = words[launches..].iter().find_map(|word| {
             let program = find(word)?;
             Some((program.clone(), linked_to(&program)?))
         });

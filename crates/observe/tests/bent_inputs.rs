@@ -88,7 +88,7 @@ fn read_placement(bytes: &[u8]) -> Result<(), ObserveError> {
 
 type Read = fn(&[u8]) -> Result<(), ObserveError>;
 
-const TARGETS: [(&str, Read); 15] = [
+const TARGETS: [(&str, Read); 16] = [
     ("mads", |b| counters(subnet(), b)),
     ("gm", |b| counters(machine("gemini:2x2x8"), b)),
     ("ldms_ls", |b| counters(machine("gemini:2x2x8"), b)),
@@ -96,6 +96,7 @@ const TARGETS: [(&str, Read); 15] = [
     ("gpcdr", |b| counters(machine("gemini:2x2x8"), b)),
     ("registers", |b| counters(machine("gemini:2x2x8"), b)),
     ("openmetrics", |b| counters(machine("gemini:2x2x8"), b)),
+    ("prometheus", |b| counters(machine("gemini:2x2x8"), b)),
     ("aries_csv", |b| counters(machine("aries:1x6x16"), b)),
     ("torus_table", |b| counters(machine("torus:4x4"), b)),
     ("link_lines", |b| counters(machine("torus:4x4"), b)),

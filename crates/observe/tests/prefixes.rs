@@ -136,6 +136,8 @@ const GNMI: &str = "{\"source\": \"nid00000:57400\", \"timestamp\": 165800000000
     {\"Path\": \"interfaces/interface[name=eth0]/state/counters/in-octets\", \"values\":\n\
     {\"interfaces/interface/state/counters/in-octets\": \"1003979999\"}}]}\n";
 
+const API: &str = include_str!("../../../fuzz/seeds/prometheus/matrix.json");
+
 /// Of the type of a switch, which has no numbers.
 const IBSWINFO: &str =
     "part number        | MSB7790-XY\nGUID               | 0x2\nfan status         | ERROR\n";
@@ -204,6 +206,7 @@ fn samples() -> Vec<(&'static str, String, &'static str)> {
         ("ethtool -S", ETHTOOL.into(), "gemini:4x4x24"),
         ("snmpwalk of ifXTable", SNMP.into(), "gemini:4x4x24"),
         ("gNMI JSON", GNMI.into(), "gemini:4x4x24"),
+        ("Prometheus JSON", API.into(), "gemini:4x4x24"),
         ("Gemini and Aries registers", registers(), "gemini:4x4x24"),
     ]
 }

@@ -5,7 +5,7 @@ use super::end::End;
 use super::reading::Reading;
 use super::{
     CounterOptions, aries_csv, aries_tiles, ethtool, gm, gnmi, gpcdr, ibswinfo, ldms_csv, ldms_ls,
-    link_lines, mads, openmetrics, ports, registers, snmp, torus_table,
+    link_lines, mads, openmetrics, ports, prometheus, registers, snmp, torus_table,
 };
 use crate::ObserveError;
 use crate::known::{Known, known, names};
@@ -176,6 +176,17 @@ const TABLE: &[Format] = &[
         is_line: openmetrics::is_line,
         end: End::Eof,
         read: Read::Readings(openmetrics::readings),
+    },
+    Format {
+        known: known(
+            "Prometheus JSON",
+            "the same metrics, from its HTTP API (answers of /api/v1/query and query_range)",
+            "counters.md",
+            "prometheus",
+        ),
+        is_line: prometheus::is_line,
+        end: End::Document,
+        read: Read::Readings(prometheus::readings),
     },
     Format {
         known: known(

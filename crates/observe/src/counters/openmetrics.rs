@@ -9,7 +9,7 @@ use super::delta::Moment;
 use super::infiniband_exporters::{self, OfPort};
 use super::reading::{Layout, Port, Reading};
 use super::{names, nvlink};
-use crate::text::{Line, Text, lossy};
+use crate::text::{Text, lossy};
 use hopbyte_fabric::{InputError, LeftOut, Quantity, Side};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -141,8 +141,7 @@ pub(super) fn readings(
     node: Option<&str>,
     left_out: &mut LeftOut,
 ) -> Result<Vec<Reading>, InputError> {
-    let mut nodes: BTreeMap<String, Scrape> = BTreeMap::new();
-    let unfinished = unfinished(text);
+    let mut scrapes = Scrapes::new(node, unfinished(text));
     for line in text.lines() {
         let content = line.trimmed();
         if !is_sample(content) {
@@ -153,48 +152,89 @@ pub(super) fn readings(
             }
             continue;
         }
-        let sample = Sample::parse(&lossy(content))
+        let sample = Sample::parse(&lossy(content), line.number)
             .ok_or_else(|| text.error_at(line, "NAME{LABEL=\"VALUE\",…} NUMBER [TIME]"))?;
+        let taken = scrapes.take(&sample, left_out);
+        taken.map_err(|wrong| match wrong {
+            Wrong::Value(expected) => text.error_at(line, expected),
+            Wrong::Twice(at) => {
+                let expected = format!("one sample of a series, which is on line {at} too");
+                let error = text.error_at(line, expected);
+                error.hint("give a file for each scrape, the earliest first")
+            }
+        })?;
+    }
+    Ok(scrapes.readings(left_out))
+}
+
+/// Why a sample is refused.
+#[derive(Clone, Copy)]
+pub(super) enum Wrong {
+    /// Its value, with the accepted ones.
+    Value(&'static str),
+    /// Its series has an earlier sample, at this place, and their times do not tell which is later.
+    Twice(u64),
+}
+
+/// Counters of nodes while the samples of one scrape are read.
+pub(super) struct Scrapes<'a> {
+    node: Option<&'a str>,
+    /// Prefix of the families whose end may be missing.
+    unfinished: Option<&'static str>,
+    nodes: BTreeMap<String, Scrape>,
+}
+
+impl<'a> Scrapes<'a> {
+    /// `node` is the one of samples that name none.
+    pub(super) fn new(node: Option<&'a str>, unfinished: Option<&'static str>) -> Self {
+        Self {
+            node,
+            unfinished,
+            nodes: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a sample; one that is not used is counted.
+    pub(super) fn take(&mut self, sample: &Sample, left_out: &mut LeftOut) -> Result<(), Wrong> {
+        if !is_sample(sample.name.as_bytes()) {
+            left_out.note(OTHER, sample.name.as_str());
+            return Ok(());
+        }
         let of_port = OfPort::of(&sample.name, |name| sample.label(name));
         let (name, source) = match &of_port {
             Some(of_port) => (of_port.node(), "infiniband"),
             None => {
-                let name = sample.node(node).unwrap_or("localhost");
+                let name = sample.node(self.node).unwrap_or("localhost");
                 (name.to_owned(), "openmetrics")
             }
         };
-        let scrape = nodes
-            .entry(name.clone())
-            .or_insert_with(|| Scrape::new(name, source));
-        if nvlink::is_sample(content) {
+        let new = || Scrape::new(name.clone(), source);
+        let scrape = self.nodes.entry(name.clone()).or_insert_with(new);
+        if nvlink::is_sample(sample.name.as_bytes()) {
             let label = |name: &str| sample.label(name);
-            let taken = scrape
-                .nvlink
-                .take(&sample.name, sample.value, label, left_out);
-            taken.map_err(|expected| {
-                let found = sample.value.to_string();
-                text.error(found, expected).at(line.number)
-            })?;
+            let (name, value) = (&sample.name, sample.value);
+            let taken = scrape.nvlink.take(name, value, label, left_out);
+            taken.map_err(Wrong::Value)?;
             scrape.time_ns = scrape.time_ns.max(sample.time_ns);
-            continue;
+            return Ok(());
         }
         let before = scrape.values.len();
-        if scrape.has_taken(text, line, &sample)? {
+        if scrape.has_taken(sample)? {
             left_out.note(EARLIER, sample.name.as_str());
-            continue;
+            return Ok(());
         }
-        if !scrape.take(text, line, &sample, of_port)? {
+        if !scrape.take(sample, of_port)? {
             left_out.note(OTHER, sample.name.as_str());
-            continue;
+            return Ok(());
         }
-        let (time_ns, line) = (sample.time_ns, line.number);
         let taken = Taken {
-            line,
-            time_ns,
+            at: sample.at,
+            time_ns: sample.time_ns,
             first: before,
         };
         scrape.taken.insert(sample.series(), taken);
-        if unfinished.is_some_and(|prefix| sample.name.starts_with(prefix)) {
+        let is_cut = |prefix: &str| sample.name.starts_with(prefix);
+        if self.unfinished.is_some_and(is_cut) {
             // Errors are a sum over families, and the next one may be missing.
             let added = scrape.layout.counters[before..].iter();
             for (value, _) in scrape.values[before..]
@@ -206,21 +246,22 @@ pub(super) fn readings(
                 left_out.note(CUT, sample.name.as_str());
             }
         }
+        Ok(())
     }
-    for scrape in nodes.values_mut() {
-        let found = std::mem::take(&mut scrape.nvlink);
-        found.add(&mut scrape.layout, &mut scrape.values, left_out);
-    }
-    let scrapes = nodes.into_values().filter(|s| !s.values.is_empty());
-    Ok(scrapes
-        .map(|s| {
+
+    /// The readings of all nodes that have a counter.
+    pub(super) fn readings(self, left_out: &mut LeftOut) -> Vec<Reading> {
+        let reading = |mut s: Scrape| {
+            s.nvlink.add(&mut s.layout, &mut s.values, left_out);
             let moment = Moment {
                 time_ns: s.time_ns,
                 ..Moment::default()
             };
-            Reading::of(Arc::new(s.layout), moment, &s.values)
-        })
-        .collect())
+            let is_read = !s.values.is_empty();
+            is_read.then(|| Reading::of(Arc::new(s.layout), moment, &s.values))
+        };
+        self.nodes.into_values().filter_map(reading).collect()
+    }
 }
 
 /// Counters of a node while they are read.
@@ -233,9 +274,9 @@ struct Scrape {
     taken: HashMap<String, Taken>,
 }
 
-/// A series: the line and the time of its sample, and its values from the first.
+/// A series: the place and the time of its sample, and its values from the first.
 struct Taken {
-    line: u64,
+    at: u64,
     time_ns: Option<u64>,
     first: usize,
 }
@@ -256,36 +297,24 @@ impl Scrape {
     ///
     /// # Errors
     /// There was one, and their times do not tell which is later.
-    fn has_taken(
-        &mut self,
-        text: &Text,
-        line: Line<'_>,
-        sample: &Sample,
-    ) -> Result<bool, InputError> {
+    fn has_taken(&mut self, sample: &Sample) -> Result<bool, Wrong> {
         let Some(before) = self.taken.get_mut(&sample.series()) else {
             return Ok(false);
         };
         let is_later = match before.time_ns.zip(sample.time_ns) {
             Some((before, time)) if before != time => time > before,
-            _ => {
-                let expected = format!(
-                    "one sample of a series, which is on line {} too",
-                    before.line
-                );
-                let error = text.error_at(line, expected);
-                return Err(error.hint("give a file for each scrape, the earliest first"));
-            }
+            _ => return Err(Wrong::Twice(before.at)),
         };
         if is_later {
             let first = before.first;
             *before = Taken {
-                line: line.number,
+                at: sample.at,
                 time_ns: sample.time_ns,
                 first,
             };
             let mut one = Self::new(String::new(), "");
             let of_port = OfPort::of(&sample.name, |name| sample.label(name));
-            one.take(text, line, sample, of_port)?;
+            one.take(sample, of_port)?;
             for (value, new) in self.values[first..].iter_mut().zip(one.values) {
                 *value = new;
             }
@@ -295,13 +324,7 @@ impl Scrape {
     }
 
     /// Whether the sample belongs to a link.
-    fn take(
-        &mut self,
-        text: &Text,
-        line: Line<'_>,
-        sample: &Sample,
-        of_port: Option<OfPort>,
-    ) -> Result<bool, InputError> {
+    fn take(&mut self, sample: &Sample, of_port: Option<OfPort>) -> Result<bool, Wrong> {
         let find = |table: &[(&str, &'static str)], prefix: &str| {
             let family = sample.name.strip_prefix(prefix)?;
             table
@@ -357,9 +380,7 @@ impl Scrape {
         let whole = (0.0..1.8e19).contains(&value) && value.fract() == 0.0;
         let unknown = sample.name.ends_with("speed_bytes") && sample.value < 0.0;
         if !whole && !unknown {
-            return Err(text
-                .error(sample.value.to_string(), "a count (a whole number)")
-                .at(line.number));
+            return Err(Wrong::Value("a count (a whole number)"));
         }
         let value = whole.then_some(value as u64);
         self.values.resize(self.layout.counters.len(), value);
@@ -368,16 +389,18 @@ impl Scrape {
     }
 }
 
-/// A line: name, labels, value and perhaps a time.
-struct Sample {
-    name: String,
-    labels: Vec<(String, String)>,
-    value: f64,
-    time_ns: Option<u64>,
+/// A sample: name, labels, value and perhaps a time.
+pub(super) struct Sample {
+    /// Number of its line, or of its series in an answer.
+    pub(super) at: u64,
+    pub(super) name: String,
+    pub(super) labels: Labels,
+    pub(super) value: f64,
+    pub(super) time_ns: Option<u64>,
 }
 
 impl Sample {
-    fn parse(line: &str) -> Option<Self> {
+    fn parse(line: &str, at: u64) -> Option<Self> {
         let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
         let (name, rest) = line.split_at(end);
         let (labels, rest) = match rest.strip_prefix('{') {
@@ -391,6 +414,7 @@ impl Sample {
             Some(time) => Some(time_ns(time)?),
         };
         Some(Self {
+            at,
             name: name.to_owned(),
             labels,
             value,
@@ -411,7 +435,7 @@ impl Sample {
         format!("{} {}", self.name, place.join(" "))
     }
 
-    fn label(&self, name: &str) -> Option<&str> {
+    pub(super) fn label(&self, name: &str) -> Option<&str> {
         let label = self.labels.iter().find(|(n, _)| n == name);
         label.map(|(_, value)| value.as_str())
     }
@@ -441,7 +465,7 @@ fn time_ns(text: &str) -> Option<u64> {
 }
 
 /// Names and values of labels.
-type Labels = Vec<(String, String)>;
+pub(super) type Labels = Vec<(String, String)>;
 
 /// Reads labels after `{`; returns the text after `}`.
 fn labels(mut rest: &str) -> Option<(Labels, &str)> {

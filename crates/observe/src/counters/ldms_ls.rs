@@ -209,7 +209,7 @@ impl Set {
 
 /// Reads ` Wed Jan 14 15:08:00 2015 [9395us]` as nanoseconds since 1970 in UTC. A zone offset (`-0600`) before the
 /// brackets is applied.
-fn date_ns(date: &str) -> Option<u64> {
+pub(super) fn date_ns(date: &str) -> Option<u64> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];

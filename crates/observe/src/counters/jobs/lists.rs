@@ -3,6 +3,7 @@
 use super::{Jobs, Then, pods};
 use crate::ObserveError;
 use crate::counters::end::End;
+use crate::counters::ldms_ls::date_ns;
 use crate::placement::host_list;
 use crate::text::{Text, cell_texts, lossy};
 use hopbyte_fabric::{Fabric, InputError};
@@ -121,7 +122,7 @@ pub(super) fn place(
             "--jobs-at TIME selects the jobs of a past time, in Unix seconds"
         }
         (_, Then::Past(_)) if listed.iter().all(|job| job.start.is_none()) => {
-            "the list has no times in Unix seconds: squeue --json, sacct --json, flux jobs --json and a CSV with start have"
+            "the list has no times in Unix seconds: squeue --json, sacct --json, qstat -x -t -f with finished jobs, flux jobs --json and a CSV with start have"
         }
         (_, Then::Past(_)) => "is the time in Unix seconds, within the list?",
     };
@@ -168,11 +169,12 @@ fn json(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
         serde_json::from_str(content).map_err(|e| text.error(format!("no JSON: {e}"), EXPECTED))?;
     let wrong = || text.error("JSON of another kind", EXPECTED);
     if let Some(Value::Object(jobs)) = document.get("Jobs") {
-        let job = |(id, job): (&String, &Value)| pbs(text, id, job.as_object().ok_or_else(wrong)?);
-        let listed: Vec<Listed> = jobs.iter().map(job).collect::<Result<_, _>>()?;
-        let begun = |(_, job): &(&String, &Value)| word(job.get("job_state")) == Some(BEGUN);
-        let arrays = jobs.iter().filter(begun).map(|(id, _)| id.as_str());
-        return with_members(text, arrays, listed).map_err(Into::into);
+        let job = |(id, job): (&String, &Value)| {
+            let job = job.as_object().ok_or_else(wrong)?;
+            Ok((id.clone(), job.clone()))
+        };
+        let jobs: Result<Vec<_>, InputError> = jobs.iter().map(job).collect();
+        return pbs(text, &jobs?).map_err(Into::into);
     }
     // Flux prints a single job without a list.
     let one = || {
@@ -261,14 +263,55 @@ fn flux(text: &Text, job: &Map<String, Value>) -> Result<Listed, InputError> {
     })
 }
 
-/// An element of `Jobs` of `qstat -f -F json`.
-fn pbs(text: &Text, id: &str, job: &Map<String, Value>) -> Result<Listed, InputError> {
-    Ok(Listed {
-        id: checked(text, id)?,
-        hosts: pbs_hosts(word(job.get("exec_host")).unwrap_or_default()),
-        running: Some(word(job.get("job_state")).is_some_and(|s| s == "R")),
-        ..Listed::default()
-    })
+/// The jobs of `qstat -f`, each with its id and attributes.
+fn pbs(text: &Text, jobs: &[(String, Map<String, Value>)]) -> Result<Vec<Listed>, InputError> {
+    // Only finished jobs show the zone of their dates. That of the others is the zone of the last of them.
+    let finished = jobs
+        .iter()
+        .filter_map(|(_, job)| Some((unix(job.get("history_timestamp"))?, ahead(job)?)));
+    let last = finished.max_by(|a, b| a.0.total_cmp(&b.0));
+    let listed = jobs.iter().map(|(id, job)| {
+        let ahead = ahead(job).or(last.map(|(_, ahead)| ahead));
+        let time = |key: &str| unix(job.get(key)).or_else(|| Some(date(job.get(key))? - ahead?));
+        let hosts = pbs_hosts(word(job.get("exec_host")).unwrap_or_default());
+        Ok(Listed {
+            id: checked(text, id)?,
+            running: Some(word(job.get("job_state")) == Some("R")),
+            // A job that waits to be run again has the start of its last run, and no hosts.
+            start: time("stime").filter(|_| !hosts.is_empty()),
+            end: time("obittime").or_else(|| time("history_timestamp")),
+            hosts,
+        })
+    });
+    let listed: Vec<Listed> = listed.collect::<Result<_, InputError>>()?;
+    let begun =
+        |(_, job): &&(String, Map<String, Value>)| word(job.get("job_state")) == Some(BEGUN);
+    let arrays = jobs.iter().filter(begun).map(|(id, _)| id.as_str());
+    with_members(text, arrays, listed)
+}
+
+/// Unix seconds, as a number or in digits.
+fn unix(value: Option<&Value>) -> Option<f64> {
+    let digits = || word(value)?.parse().ok();
+    number(value)
+        .or_else(digits)
+        .filter(|t| t.is_finite() && *t > 0.0)
+}
+
+/// A date of PBS as if it were in UTC, in Unix seconds.
+fn date(value: Option<&Value>) -> Option<f64> {
+    date_ns(word(value)?).map(|ns| ns as f64 / 1e9)
+}
+
+/// Seconds by which the dates of a finished job are ahead of UTC. PBS prints them without their zone, but the moment at
+/// which a job becomes history in Unix seconds, minutes after its end at most.
+fn ahead(job: &Map<String, Value>) -> Option<f64> {
+    const QUARTER: f64 = 900.0;
+    const SLACK: f64 = 60.0;
+    let end = date(job.get("obittime")).or_else(|| date(job.get("mtime")))?;
+    let later = end - unix(job.get("history_timestamp"))?;
+    let ahead = ((later - SLACK) / QUARTER).ceil() * QUARTER;
+    (ahead.abs() <= 14.0 * 3600.0).then_some(ahead)
 }
 
 /// State of a job array of PBS of which members have started. Its nodes are those of its members.
@@ -330,30 +373,17 @@ fn scontrol(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
 /// Text of `qstat -f`: `Job Id: …` and indented `key = value` lines, continued on lines that begin with a tab.
 fn qstat(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
     let unfolded = content.replace("\r\n", "\n").replace("\n\t", "");
-    let mut jobs: Vec<Listed> = Vec::new();
-    let mut arrays: Vec<String> = Vec::new();
+    let mut jobs: Vec<(String, Map<String, Value>)> = Vec::new();
     for line in unfolded.lines() {
         if let Some(id) = line.strip_prefix("Job Id:") {
-            jobs.push(Listed {
-                id: checked(text, id)?,
-                running: Some(false),
-                ..Listed::default()
-            });
+            jobs.push((id.trim().to_owned(), Map::new()));
         }
-        let Some((key, value)) = line.trim().split_once(" = ") else {
-            continue;
-        };
-        let Some(job) = jobs.last_mut() else { continue };
-        match key {
-            "job_state" => {
-                job.running = Some(value.trim() == "R");
-                arrays.extend((value.trim() == BEGUN).then(|| job.id.clone()));
-            }
-            "exec_host" => job.hosts = pbs_hosts(value),
-            _ => {}
+        let attribute = line.trim().split_once(" = ");
+        if let (Some((key, value)), Some((_, job))) = (attribute, jobs.last_mut()) {
+            job.insert(key.to_owned(), value.trim().into());
         }
     }
-    with_members(text, arrays.iter().map(String::as_str), jobs).map_err(Into::into)
+    pbs(text, &jobs).map_err(Into::into)
 }
 
 /// Lines `job,node` with a header, in any order of columns, and optional `start` and `end` in Unix seconds. `None`: the

@@ -305,6 +305,32 @@ fn jobs_of_flux_that_wait_have_no_nodes() {
     assert!(alone.contains("1 of them not running then"), "{alone}");
 }
 
+/// A finished job shows the zone of its dates, here five hours behind UTC: 10:00 is 1795791600.
+#[test]
+fn jobs_of_pbs_have_a_past_beside_finished_ones() {
+    let fabric = spec::fabric("torus:2x2").unwrap();
+    let json = r#"{"timestamp":1795793000,"Jobs":{
+        "1.s":{"job_state":"F","exec_host":"n0-0/0*4","stime":"Fri Nov 27 10:00:00 2026","mtime":"Fri Nov 27 10:10:20 2026",
+            "obittime":"Fri Nov 27 10:10:00 2026","history_timestamp":1795792220},
+        "2.s":{"job_state":"R","exec_host":"n0-1/0","stime":"Fri Nov 27 10:05:00 2026","mtime":"Fri Nov 27 10:05:00 2026"},
+        "3.s":{"job_state":"Q","stime":"Fri Nov 27 09:00:00 2026"}}}"#;
+    let text = "Job Id: 1.s\n    job_state = F\n    exec_host = n0-0/0*4\n    stime = Fri Nov 27 10:00:00 2026\n    \
+        mtime = Fri Nov 27 10:10:20 2026\n    obittime = Fri Nov 27 10:10:00 2026\n    history_timestamp = 1795792220\n\n\
+        Job Id: 2.s\n    job_state = R\n    exec_host = n0-1/0\n    stime = Fri Nov 27 10:05:00 2026\n";
+    let without = text.replace("    obittime = Fri Nov 27 10:10:00 2026\n", "");
+    for content in [json, text, &without] {
+        let at = |time: f64| {
+            let text = Text::from_bytes("jobs", content.as_bytes(), Limits::TEXT).unwrap();
+            let jobs = jobs(&text, &fabric, Then::Past(time));
+            jobs.map_or_else(|e| vec![e.to_string()], |j| j.ids().to_vec())
+        };
+        assert_eq!(at(1_795_791_601.0), ["1.s"]);
+        assert_eq!(at(1_795_791_960.0), ["1.s", "2.s"]);
+        assert_eq!(at(1_795_793_000.0), ["2.s"]);
+        assert!(at(1_795_791_599.0)[0].contains("within the list"));
+    }
+}
+
 #[test]
 fn arrays_of_pbs_without_their_members_are_told() {
     let fabric = spec::fabric("torus:4x4").unwrap();

@@ -203,7 +203,7 @@ def test_a_store_as_a_frame(tmp_path: Path) -> None:
     assert newest.source is not None and "store" in newest.source
     with pytest.raises(hopbyte.HopbyteError):
         hopbyte.history(store, machine, links=["no such link"])
-    with pytest.raises(hopbyte.HopbyteError, match="without logs"):
+    with pytest.raises(hopbyte.HopbyteError, match="found no logs"):
         hopbyte.history(tmp_path, machine)
 
 

@@ -66,6 +66,25 @@ fn the_last_tick_before_a_time_is_found_however_long_before() {
     assert_eq!(code, Some(2), "{said}");
 }
 
+/// Once for each port, however many ticks are added up.
+#[test]
+fn full_counters_of_waiting_in_a_store_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let mut cluster = Cluster::new(&store, &spec::fabric(MACHINE).unwrap(), |r| r > 1);
+    cluster.full = true;
+    (1000..1010).for_each(|tick| cluster.tick(tick));
+    for more in [&[][..], &["--interval", "5"]] {
+        let (_, _, said) = links(&store, more);
+        let told = said.lines().filter(|line| line.contains("waits"));
+        let told: Vec<&str> = told.collect();
+        assert!(
+            matches!(told[..], [one] if one.contains("2 left out, counter at its highest")),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn a_range_that_ends_before_it_begins_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -82,6 +82,6 @@ pub use placement::{Allocation, Placement, Slot};
 pub use reach::Reach;
 pub use routing::{MeanHops, Routing, Unroutable};
 pub use similar::{misspelt, similar};
-pub use snapshot::{Increase, LeftOut, LinkCounts, Quantity, Side, Totals};
+pub use snapshot::{Increase, Least, LeftOut, LinkCounts, Quantity, Side, Totals};
 pub use trace::Trace;
 pub use traffic::{Exchange, Message, Phase, Stencil, Traffic};

@@ -5,7 +5,7 @@ use crate::fabric::Fabric;
 use crate::ids::LinkId;
 use crate::node_times::TimesOfNodes;
 use crate::paths::Paths;
-use crate::snapshot::{Increase, LinkCounts, Quantity, Side, Totals};
+use crate::snapshot::{Increase, Least, LinkCounts, Quantity, Side, Totals};
 use std::collections::BTreeMap;
 
 /// Load of every directed link over a window.
@@ -52,6 +52,8 @@ pub struct LinkState {
     pub served_seconds: Column,
     /// Rate on which the link's ends agreed, in bytes per second, where one of them says so.
     pub agreed: Column,
+    /// Lanes and rates that were lower in a part of the window than they are at its end.
+    pub least: Least,
     /// Share of the source's quantities that were read for the link (0..1).
     pub coverage: Vec<f64>,
     /// What transports counted on the paths between nodes.
@@ -87,6 +89,7 @@ impl LinkState {
             served_ratio: Column::unknown(n),
             served_seconds: Column::unknown(n),
             agreed: Column::unknown(n),
+            least: Least::new(),
             coverage: vec![0.0; n],
             paths: Paths::new(),
             nodes: TimesOfNodes::new(),
@@ -103,6 +106,7 @@ impl LinkState {
         let mut state = Self::of(fabric, increase, &window);
         state.uneven = increase.uneven();
         state.window_seconds = increase.window_seconds.filter(|&w| w > 0.0);
+        state.least.clone_from(&increase.least);
         state.paths.clone_from(&increase.paths);
         state.nodes.clone_from(&increase.nodes);
         state

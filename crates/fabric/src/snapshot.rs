@@ -353,11 +353,16 @@ pub struct Increase {
     /// Of a sum, links whose ends were not read over the same intervals: bytes sent and received in those that both ends
     /// have.
     uneven: BTreeMap<LinkId, Option<(f64, f64)>>,
+    /// Of a sum, lanes and rates that were lower in a part of it than they are at its end.
+    pub least: Least,
     /// What transports counted on the paths between nodes.
     pub paths: Paths,
     /// What nodes counted of themselves.
     pub nodes: TimesOfNodes,
 }
+
+/// The lowest lanes ([`Quantity::Lanes`]) and rates in bytes per second ([`Quantity::Capacity`]) of links.
+pub type Least = BTreeMap<(Quantity, LinkId), f64>;
 
 impl Deref for Totals {
     type Target = LinkCounts;
@@ -395,6 +400,7 @@ impl Increase {
             window_seconds: None,
             windows: BTreeMap::new(),
             uneven: BTreeMap::new(),
+            least: Least::new(),
             paths: Paths::new(),
             nodes: TimesOfNodes::new(),
         }
@@ -460,6 +466,7 @@ impl Increase {
                 (a, b) => a.or(b),
             })
             .collect();
+        self.least = self.least_with(next);
         for &quantity in &quantities {
             for link in (0..links).map(LinkId::of) {
                 let sum = self.summed(next, quantity, link);
@@ -496,6 +503,24 @@ impl Increase {
         for (&node, times) in &next.nodes {
             self.nodes.entry(node).or_default().add(times);
         }
+    }
+
+    fn least_with(&self, next: &Self) -> Least {
+        let mut least = Least::new();
+        for quantity in [Quantity::Lanes, Quantity::Capacity] {
+            for link in (0..self.counts.links).map(LinkId::of) {
+                let lowest = |i: &Self| match i.least.get(&(quantity, link)) {
+                    Some(&lowest) => Some(lowest),
+                    None => i.get(quantity, link),
+                };
+                let both = [lowest(self), lowest(next)].into_iter().flatten();
+                let last = next.get(quantity, link).or(self.get(quantity, link));
+                if let Some((lowest, _)) = both.reduce(f64::min).zip(last).filter(|(a, b)| a < b) {
+                    least.insert((quantity, link), lowest);
+                }
+            }
+        }
+        least
     }
 
     fn summed(&self, next: &Self, quantity: Quantity, link: LinkId) -> Result<f64, Missing> {

@@ -133,6 +133,32 @@ fn a_device_that_misses_an_interval_keeps_its_own_window() {
     assert_eq!(state.missing(other).count(), 2, "bytes and their share");
 }
 
+/// The state of a sum is that at its end; what was lower before is kept apart, also where the end was not read.
+#[test]
+fn lanes_and_rates_that_were_lower_are_kept() {
+    let (fabric, link) = machine();
+    let of = |lanes: &[Option<f64>]| {
+        let mut all = lanes.iter().map(|&lanes| {
+            let mut i = Increase::new(&fabric, "test");
+            lanes.into_iter().for_each(|n| i.set(Q::Lanes, link, n));
+            i
+        });
+        let mut sum = all.next().unwrap();
+        all.for_each(|next| sum.extend_by(&next));
+        let state = LinkState::of_increase(&fabric, &sum);
+        (
+            state.lanes.get(link),
+            state.least.get(&(Q::Lanes, link)).copied(),
+        )
+    };
+    let [all, half, down] = [24.0, 12.0, 0.0].map(Some);
+    assert_eq!(of(&[all, half, all]), (all, half));
+    assert_eq!(of(&[down, half, half, None]), (half, down));
+    assert_eq!(of(&[half, None, all]), (all, half));
+    assert_eq!(of(&[all, half, half]), (half, None));
+    assert_eq!(of(&[all, all]), (all, None));
+}
+
 #[test]
 fn the_bytes_of_both_ends_are_of_the_same_times() {
     let (fabric, link) = machine();

@@ -217,7 +217,7 @@ impl Source {
         let mut last: Option<Increase> = None;
         let mut first = true;
         let mut begin = None;
-        let mut left_out = LeftOut::default();
+        let (mut left_out, mut of_tick) = (LeftOut::default(), LeftOut::default());
         while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
             notes.extend(links.mismatch().as_deref().map(mismatched));
             left_out.extend(&links.left_out());
@@ -228,7 +228,10 @@ impl Source {
                 begin = Some(at);
                 continue;
             }
-            last = match (last, links.close(fabric, &closing, &name)) {
+            let next = links.close(fabric, &closing, &name);
+            // A full counter is so in every later tick too.
+            next.iter().for_each(|n| of_tick.clone_from(&n.left_out));
+            last = match (last, next) {
                 (Some(mut sum), Some(next)) if window.is_some() => {
                     sum.extend_by(&next);
                     Some(sum)
@@ -255,6 +258,7 @@ impl Source {
             let error = InputError::new(name, found, "ports of its nodes and routers");
             return Err(error.hint(hint).into());
         }
+        left_out.extend(&of_tick);
         notes.extend(left_out.sentences().map(|words| format!("{name}: {words}")));
         Ok(LinkReading {
             source: name,
@@ -402,11 +406,6 @@ pub fn history(
     take: &mut dyn FnMut(f64, &[LinkId], &LinkState) -> bool,
 ) -> Result<Vec<String>> {
     let name = folder.display().to_string();
-    let named = |e: io::Error| io::Error::new(e.kind(), format!("{name}: {e}"));
-    if store::logs(folder).map_err(named)?.is_empty() {
-        let expected = "the folder of a collector's store";
-        return Err(InputError::new(name, "a folder without logs", expected).into());
-    }
     let find = |link: &String| fabric.find_link(link).map_err(JobError::from);
     let only: Option<Vec<LinkId>> = match only {
         Some(names) => Some(names.iter().map(find).collect::<Result<_, _>>()?),

@@ -8,6 +8,7 @@ use hopbyte_collect::shape;
 use hopbyte_collect::store::{Keeping, Store};
 use hopbyte_collect::wire::{Header, Origin, Sampled, put_report};
 use hopbyte_fabric::{Direction, Fabric, Quantity, RouterId};
+use hopbyte_observe::counters::delta::Behaviour;
 use hopbyte_observe::counters::reading::{Layout, Port};
 use hopbyte_observe::counters::values::Values;
 use std::io::{BufRead, BufReader};
@@ -23,6 +24,8 @@ pub struct Cluster {
     names: Vec<String>,
     introduced: bool,
     sequence: u64,
+    /// Whether a counter of waiting is at its highest value.
+    pub full: bool,
 }
 
 /// The used share of every link in a tick.
@@ -44,6 +47,7 @@ impl Cluster {
             names: routers.map(name).collect(),
             introduced: false,
             sequence: 0,
+            full: false,
         }
     }
 
@@ -53,6 +57,11 @@ impl Cluster {
         for d in 0..6 {
             let port = Port::Direction(Direction::of(d));
             layout.counter(&port, format!("used{d}"), Quantity::UsedRatio, 0.001);
+        }
+        if self.full {
+            let port = Port::Direction(Direction::of(0));
+            let waits = layout.counter(&port, "waits", Quantity::CreditStallCount, 1.0);
+            waits.behaviour = Behaviour::sticky(32);
         }
         let mut shape_bytes = Vec::new();
         shape::put(&layout, &mut shape_bytes).unwrap();
@@ -75,6 +84,9 @@ impl Cluster {
         };
         let mut values = Values::new(layout.counters.len());
         (0..layout.counters.len()).for_each(|i| values.set(i, Some(tick % 997)));
+        if self.full {
+            values.set(layout.counters.len() - 1, Some(u32::MAX.into()));
+        }
         let mut body = Vec::new();
         put_report(&header, [Sampled::new(&values, None)], &mut body);
         for id in 0..self.names.len() as u32 {

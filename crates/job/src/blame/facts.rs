@@ -4,8 +4,8 @@ use super::{Cause, Kind, LOADED, View, percent};
 use crate::faults::SLOWER;
 use crate::infer::threshold;
 use crate::probe::component::Component;
-use hopbyte_fabric::LinkId;
 use hopbyte_fabric::units::{count, significant};
+use hopbyte_fabric::{LinkId, Quantity};
 use std::collections::BTreeSet;
 
 /// Bit errors per bit of a healthy link (InfiniBand specification, volume 2: at most 1e-12).
@@ -77,7 +77,38 @@ impl View<'_> {
                 self.cause(Kind::Errors, self.of_link(id), evidence),
             ));
         }
+        causes.extend(self.passed());
         causes
+    }
+
+    /// Links that were down, or had fewer lanes or a lower rate, for a part of the window.
+    fn passed(&self) -> Vec<(BTreeSet<LinkId>, Cause)> {
+        let state = self.state;
+        let least = |quantity, l| state.least.get(&(quantity, l)).copied();
+        let of = |&(quantity, id): &(Quantity, LinkId)| {
+            let (last, fault, of) = match quantity {
+                Quantity::Lanes => (state.lanes.get(id)?, Kind::Lanes, "lanes"),
+                _ => (state.agreed.get(id)?, Kind::Slow, "rate"),
+            };
+            let lowest = least(quantity, id)?;
+            if quantity == Quantity::Capacity && lowest >= SLOWER * last {
+                return None;
+            }
+            let (links, component) = self.whole_cable(id, |l| least(quantity, l))?;
+            let fault = if lowest > 0.0 { fault } else { Kind::Down };
+            let evidence = [
+                format!(
+                    "For a part of the window it had {} of its {of}.",
+                    percent(lowest / last)
+                ),
+                format!(
+                    "It has more at the end; that is so of {} other links.",
+                    count(state.least.len() - links.len())
+                ),
+            ];
+            Some((links, self.cause(fault, component, evidence)))
+        };
+        state.least.keys().filter_map(of).collect()
     }
 
     /// The links of a fault and their component: the cable where both directions have it alike, which is told once.

@@ -73,6 +73,7 @@ const BOTH_WAYS: &str =
     "count of lanes is above the fabric's: both directions of the dimension may be counted there";
 const UNLISTED: &str = "port of a switch that no table of ports names (columns switch,port,peer; give it beside the counters)";
 const AT_LEAST: &str = "error counter without a value, or at its highest; the errors of its link are at least those given";
+const STAYS: &str = "counter at its highest, where it stays until it is cleared (`perfquery -R`); its increase is not known";
 const DOUBLE: &str = "another source of the node counts the same";
 
 /// A quantity of a link, at one end if each end has its own value of it.
@@ -218,11 +219,12 @@ impl Joint {
     }
 }
 
-/// Counters of errors at their highest value.
+/// Counters at their highest value, at which they stay.
 fn note_highest(reading: &Reading, left_out: &mut LeftOut) {
     for (i, counter) in reading.layout.counters.iter().enumerate() {
-        if reading.get(i).is_some_and(|v| counter.is_full(v)) {
-            left_out.note(AT_LEAST, counter_name(reading, i));
+        if reading.get(i).is_some_and(|v| counter.stays_at(v)) {
+            let reason = if counter.is_errors() { AT_LEAST } else { STAYS };
+            left_out.note(reason, counter_name(reading, i));
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Counters that are not read, or that stand still.
+//! Counters that are not read, or that stand still, and faults that have passed.
 
 use super::*;
+use hopbyte_fabric::Quantity;
 
 /// A link may wait for one behind it whose waiting nothing counts, as where only hosts or some switches are read.
 #[test]
@@ -50,4 +51,31 @@ fn a_frozen_router_is_told_and_not_accused() {
         "{:?}",
         found.not_judged
     );
+}
+
+/// Lanes that were out of service within the window are told though they are back, those of a cable once.
+#[test]
+fn lanes_and_rates_that_came_back_are_told() {
+    let (fabric, mut state) = quiet("torus:4x4:nodes=2");
+    let [flapped, slower, hardly] = ["r0-0 X+", "r1-1 Y+", "r2-2 X+"].map(|n| link(&fabric, n));
+    let back = fabric.reverse(flapped).unwrap();
+    for l in [flapped, back] {
+        state.lanes.set(l, Some(1.0));
+        state.least.insert((Quantity::Lanes, l), 0.0);
+    }
+    for (l, share) in [(slower, 0.25), (hardly, 0.98)] {
+        let rate = fabric.link(l).capacity().0;
+        state.agreed.set(l, Some(rate));
+        state.least.insert((Quantity::Capacity, l), share * rate);
+    }
+    let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
+    let causes = found.causes.iter();
+    let told: Vec<_> = causes.map(|c| (c.fault, c.kind, &*c.evidence[0])).collect();
+    let part = |share| format!("For a part of the window it had {share} of its ");
+    let expected = [
+        (Kind::Down, "cable", part("0 %") + "lanes."),
+        (Kind::Slow, "link", part("25.0 %") + "rate."),
+    ];
+    let expected = expected.each_ref().map(|(k, c, words)| (*k, *c, &**words));
+    assert_eq!(told, expected);
 }

@@ -68,11 +68,14 @@ fn words_and_ticks_of_a_switch_s_port_are_of_the_link_that_leaves() {
     assert_eq!(other.credit_stall_count.get(link), Some(ticks as f64));
     // The older counters saturate at 2^32-1.
     let top = 0xffff_ffff;
-    let stuck = [read(1, top, 0, "s", false), read(9, top, 0, "s", false)];
+    let stuck = [read(1, top, top, "s", false), read(9, top, top, "s", false)];
     let stuck = &series(&fabric, "t", stuck.into(), &PortMap::new())
         .unwrap()
         .all()[0];
     assert_eq!(stuck.missing(Q::SentBytes, link), Some(Missing::Stuck));
+    let said: Vec<String> = stuck.left_out.sentences().collect();
+    let told = |s: &String| s.contains("until it is cleared") && s.contains("[4] port_xmit_wait");
+    assert!(said.iter().any(told), "{said:?}");
 }
 
 #[test]

@@ -12,9 +12,9 @@ use crate::error::{Result, refuse};
 use crate::probe::component::Component;
 use crate::probe::explain::{Finding, Limit, Suspect};
 use crate::probe::separate::separating;
-use begin::Origin;
+use begin::{Begun, Origin};
 use hopbyte_fabric::units::{count, percent};
-use hopbyte_fabric::{End, Fabric, LinkId, LinkState, Missing, Routing};
+use hopbyte_fabric::{End, Fabric, Family, LinkId, LinkState, Missing, Routing};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -161,13 +161,13 @@ pub fn blame(
     }
     let named: BTreeSet<String> = causes.iter().map(|c| c.name.clone()).collect();
     let is_miscabled = causes.iter().any(|c| c.fault == Kind::Miscabled);
-    let (mut unexplained, mut unread) = (0, 0);
+    let (mut unexplained, mut begun) = (0, Begun::default());
     // Routes over exchanged cables are not those of the fabric, and say nothing about waiting.
     if !is_miscabled {
         let mut slow = view.slow(&waiting);
-        let (begun, before_unread) = view.begins(&waiting, &faulty);
-        slow.extend(begun);
-        unread = before_unread;
+        begun = view.origins(&waiting, &faulty);
+        let origins = std::mem::take(&mut begun.origins);
+        slow.extend(origins.iter().filter_map(|o| view.begins(o, &waiting)));
         let (lossy, unknown) = view.lossy();
         unexplained = unknown;
         slow.extend(lossy);
@@ -223,24 +223,41 @@ pub fn blame(
     if !frozen.is_empty() {
         not_judged.push(frozen::words(fabric, &frozen));
     }
-    if unread > 0 {
+    if begun.unread > 0 {
         not_judged.push(format!(
             "waiting at {}: that of links behind is not known",
-            links(unread)
+            links(begun.unread)
         ));
     }
-    if jobs.is_none() && causes.is_empty() && waiting.len() > unread {
+    if !begun.hidden.is_empty() {
+        not_judged.push(format!(
+            "waiting at {}: links to nodes there, which nothing counts, may be full",
+            frozen::names(fabric, &begun.hidden)
+        ));
+    }
+    if jobs.is_none() && causes.is_empty() && waiting.len() > begun.unread {
         not_judged.push(format!(
             "waiting at {}: without --jobs it is not known which links their packets need",
             links(waiting.len())
         ));
     }
-    let (not_read, hops) = view.hops_not_read();
+    let (not_read, hops) = view.not_read(true);
     if not_read > 0 && not_read < hops {
         not_judged.push(format!(
             "links: {} of {} between routers are not read",
             count(not_read),
             count(hops)
+        ));
+    }
+    let (of_nodes, all) = view.not_read(false);
+    if of_nodes == all && not_read < hops {
+        let advice = match fabric.family() {
+            Family::Gemini => "; registers count them, metrics of gpcdr and LDMS do not",
+            _ => "",
+        };
+        not_judged.push(format!(
+            "slow nodes: no link of a node is read ({} in all{advice})",
+            count(all)
         ));
     }
     if unexplained > 0 {
@@ -446,51 +463,47 @@ impl View<'_> {
         }
     }
 
-    /// Components at which the waiting of links with credits begins, and the number of links about which this cannot be said.
-    fn begins(&self, waiting: &BTreeSet<LinkId>, faulty: &BTreeSet<LinkId>) -> (Vec<Cause>, usize) {
-        let of = |origin: Origin| {
-            let most = origin
-                .links
-                .iter()
-                .max_by(|a, b| self.stall(**a).total_cmp(&self.stall(**b)));
-            let &most = most?;
-            let (name, waits) = (self.fabric.link_name(most), percent(self.stall(most)));
-            let carries = percent(self.used(most));
-            let fault = match origin.component {
-                Component::Host(_) => Kind::SlowReceiver,
-                _ => Kind::Slow,
-            };
-            let shown = match origin.component {
-                Component::Link(l) | Component::HostLink(l) if l != most => format!(
-                    "It carries {} of its capacity, and {name}, which leads to it, waits {waits} of the time.",
-                    percent(self.used(l))
-                ),
-                _ => format!(
-                    "{name} waits {waits} of the time and carries {carries} of its capacity, though nothing behind it waits or is full."
-                ),
-            };
-            let behind = self.behind(&origin.links, waiting);
-            let others = format!(
-                "Links that wait for it: {}, behind them: {}; others at the same place that do not wait: {}.",
-                count(origin.links.len()),
-                count(behind),
-                count(origin.free)
-            );
-            let mut cause = self.cause(fault, origin.component, [shown, others]);
-            cause.waiting_links = behind + origin.links.len();
-            cause.or = self.named(origin.or.iter().copied());
-            cause.probe = self.telling(origin.component, &origin.or);
-            Some(cause)
+    /// The component at which the waiting of links with credits begins.
+    fn begins(&self, origin: &Origin, waiting: &BTreeSet<LinkId>) -> Option<Cause> {
+        let most = origin
+            .links
+            .iter()
+            .max_by(|a, b| self.stall(**a).total_cmp(&self.stall(**b)));
+        let &most = most?;
+        let (name, waits) = (self.fabric.link_name(most), percent(self.stall(most)));
+        let carries = percent(self.used(most));
+        let fault = match origin.component {
+            Component::Host(_) => Kind::SlowReceiver,
+            _ => Kind::Slow,
         };
-        let (origins, unread) = self.origins(waiting, faulty);
-        (origins.into_iter().filter_map(of).collect(), unread)
+        let shown = match origin.component {
+            Component::Link(l) | Component::HostLink(l) if l != most => format!(
+                "It carries {} of its capacity, and {name}, which leads to it, waits {waits} of the time.",
+                percent(self.used(l))
+            ),
+            _ => format!(
+                "{name} waits {waits} of the time and carries {carries} of its capacity, though nothing behind it waits or is full."
+            ),
+        };
+        let behind = self.behind(&origin.links, waiting);
+        let others = format!(
+            "Links that wait for it: {}, behind them: {}; others at the same place that do not wait: {}.",
+            count(origin.links.len()),
+            count(behind),
+            count(origin.free)
+        );
+        let mut cause = self.cause(fault, origin.component, [shown, others]);
+        cause.waiting_links = behind + origin.links.len();
+        cause.or = self.named(origin.or.iter().copied());
+        cause.probe = self.telling(origin.component, &origin.or);
+        Some(cause)
     }
 
-    /// Links between routers of which nothing was read.
-    fn hops_not_read(&self) -> (usize, usize) {
-        let hops = self.fabric.link_ids().filter(|&l| self.fabric.is_hop(l));
+    /// Links between routers, or the others, of which nothing was read, and all of them.
+    fn not_read(&self, hops: bool) -> (usize, usize) {
+        let links = self.fabric.link_ids();
         let (mut not_read, mut all) = (0, 0);
-        for link in hops {
+        for link in links.filter(|&l| self.fabric.is_hop(l) == hops) {
             all += 1;
             not_read += usize::from(self.state.coverage[link.index()] <= 0.0);
         }

@@ -50,6 +50,16 @@ pub(super) struct Origin {
     pub free: usize,
 }
 
+/// Where waiting begins.
+#[derive(Default)]
+pub(super) struct Begun {
+    pub origins: Vec<Origin>,
+    /// Links that wait before others whose waiting is not known.
+    pub unread: usize,
+    /// Routers with waiting that links to hosts explain as well, which nothing counts and which may be full.
+    pub hidden: Vec<RouterId>,
+}
+
 impl Origin {
     /// The component and its alternatives.
     fn named(&self) -> impl Iterator<Item = Component> {
@@ -87,6 +97,8 @@ struct Feeder {
     /// Waiting beyond what a healthy router explains.
     beyond: f64,
     waits: bool,
+    /// Whether links to hosts that nothing counts must be full to explain its waiting.
+    hidden: bool,
     /// Arrivals wait at the router, if this is counted.
     held: Option<bool>,
 }
@@ -110,13 +122,8 @@ impl View<'_> {
         self.stall_counted(link).is_some()
     }
 
-    /// Where the waiting of links with credits begins, and the number of links that wait before others whose waiting is not
-    /// known.
-    pub(super) fn origins(
-        &self,
-        waiting: &BTreeSet<LinkId>,
-        faulty: &BTreeSet<LinkId>,
-    ) -> (Vec<Origin>, usize) {
+    /// Where the waiting of links with credits begins.
+    pub(super) fn origins(&self, waiting: &BTreeSet<LinkId>, faulty: &BTreeSet<LinkId>) -> Begun {
         let begins = |l: &&LinkId| !self.is_queue(**l) && !faulty.contains(*l);
         let ends = waiting.iter().filter(begins);
         let routers: BTreeSet<RouterId> = ends
@@ -143,10 +150,21 @@ impl View<'_> {
             turns: turns.as_ref(),
             faulty,
         };
-        origins.extend(routers.into_iter().filter_map(|r| around.origin(r)));
+        let mut hidden = Vec::new();
+        for router in routers {
+            match around.origin(router) {
+                Some(Ok(origin)) => origins.push(origin),
+                Some(Err(Hidden)) => hidden.push(router),
+                None => {}
+            }
+        }
         let before_unread = |&&l: &&LinkId| !self.is_queue(l) && around.leads_to_unread(l);
         let unread = waiting.iter().filter(before_unread).count();
-        (self.joined(origins), unread)
+        Begun {
+            origins: self.joined(origins),
+            unread,
+            hidden,
+        }
     }
 
     /// Links into nodes that wait, with the nodes behind them, by router.
@@ -224,6 +242,9 @@ impl View<'_> {
             .find(|(_, members)| most > 1 && members.len() == most)
     }
 }
+
+/// That links to hosts which nothing counts explain the waiting too.
+struct Hidden;
 
 /// Links that end at a router.
 pub(super) fn ending_at(fabric: &Fabric, router: RouterId) -> BTreeSet<LinkId> {
@@ -338,9 +359,13 @@ impl Around<'_> {
             .into_iter()
             .filter(|&out| self.may_turn(link, out));
         // Without a way on there is nothing to compare with.
-        let (mut busy, mut stalls) = (f64::NEG_INFINITY, 0.0);
+        let (mut busy, mut stalls, mut counted) = (f64::NEG_INFINITY, 0.0, 0.0);
         for out in next {
-            busy = f64::max(busy, self.busy_for_others(into, link, out));
+            let others = self.busy_for_others(into, link, out);
+            busy = f64::max(busy, others);
+            if view.fabric.is_hop(out) || view.state.used_ratio.get(out).is_some() {
+                counted = f64::max(counted, others);
+            }
             // Long waits for one link after the other add up.
             stalls += view.stall(out);
         }
@@ -350,29 +375,33 @@ impl Around<'_> {
             busy + stalls
         };
         let beyond = view.stall(link) - bound;
+        let is_odd = |beyond: f64| beyond > TOLERANCE && !self.faulty.contains(&link);
+        let unexplained = view.stall(link) - (counted + stalls);
         Feeder {
             link,
             used: view.used(link),
             beyond: beyond.max(0.0),
-            waits: beyond > TOLERANCE && !self.faulty.contains(&link),
+            waits: is_odd(beyond),
+            hidden: bound.is_finite() && !is_odd(beyond) && is_odd(unexplained),
             held: view.state.input_stall_ratio.get(link).map(|s| s >= WAITING),
         }
     }
 
-    fn origin(&self, router: RouterId) -> Option<Origin> {
+    fn origin(&self, router: RouterId) -> Option<Result<Origin, Hidden>> {
         let view = self.view;
         let into = ending_at(view.fabric, router);
-        let feeders: Vec<Feeder> = into
+        let mut feeders: Vec<Feeder> = into
             .iter()
             .copied()
             .filter(|&l| view.counts_waiting(l) && !view.is_queue(l))
             .filter(|&l| view.used(l) >= LOADED || self.waiting.contains(&l))
             .map(|l| self.feeder(&into, l))
-            // Those that a healthy router explains say nothing about a fault.
-            .filter(|f| f.waits || !self.waiting.contains(&f.link))
             .collect();
+        let hidden = feeders.iter().any(|f| f.hidden);
+        // Those that a healthy router explains say nothing about a fault.
+        feeders.retain(|f| f.waits || !self.waiting.contains(&f.link));
         if !feeders.iter().any(|f| f.waits) {
-            return None;
+            return hidden.then_some(Err(Hidden));
         }
         let by_chance = |f: &Feeder| match f.waits {
             true => -(0.5 * (f.beyond / NOISE).powi(2)).min(MOST),
@@ -382,19 +411,22 @@ impl Around<'_> {
         let (mut candidates, unseen, uncounted) = self.candidates(router, &into, &feeders);
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let &(best, component) = candidates.first()?;
-        // A link to hosts that nothing counts may be full, which is no fault.
-        if best - none < threshold(view.fabric.links().len()) || unseen > best - TIE {
+        if best - none < threshold(view.fabric.links().len()) {
             return None;
+        }
+        // A link to hosts that nothing counts may be full, which is no fault.
+        if unseen > best - TIE {
+            return Some(Err(Hidden));
         }
         // Nothing shows that a link which nothing counts is healthy.
         let is_near = |c: &&(f64, Component)| c.0 > best - TIE || uncounted.contains(&c.1);
         let near = candidates[1..].iter().filter(is_near);
-        Some(Origin {
+        Some(Ok(Origin {
             component,
             or: near.map(|c| c.1).collect(),
             links: feeders.iter().filter(|f| f.waits).map(|f| f.link).collect(),
             free: feeders.iter().filter(|f| !f.waits).count(),
-        })
+        }))
     }
 
     /// Log-likelihoods of the components at a router, the highest of links to hosts that nothing counts and that may be full,

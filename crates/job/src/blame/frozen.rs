@@ -43,16 +43,19 @@ pub(super) fn without_frozen<'a>(
 
 /// A sentence for what is not judged.
 pub(super) fn words(fabric: &Fabric, frozen: &[RouterId]) -> String {
-    let first = frozen.iter().take(NAMED);
+    let names = names(fabric, frozen);
+    format!("counters that stand still while neighbours count traffic: those of {names}")
+}
+
+/// The first names of routers, and the number of the others.
+pub(super) fn names(fabric: &Fabric, routers: &[RouterId]) -> String {
+    let first = routers.iter().take(NAMED);
     let names: Vec<&str> = first.map(|&r| fabric.router(r).name.as_str()).collect();
-    format!(
-        "counters that stand still while neighbours count traffic: those of {}{}",
-        names.join(", "),
-        match frozen.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {} more", count(more)),
-        }
-    )
+    let more = match routers.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {} more", count(more)),
+    };
+    names.join(", ") + &more
 }
 
 fn share(fabric: &Fabric, state: &LinkState, link: LinkId, bytes: f64) -> Option<f64> {

@@ -27,9 +27,10 @@ pub fn blame_text(found: &Blame, colour: bool) -> String {
         let _ = writeln!(out, "# not judged: {lack}");
     }
     if found.causes.is_empty() {
-        out.push_str(match found.links_full {
-            0 => "nothing to do: no link, node or adapter stands out\n",
-            _ => "no link, node or adapter stands out in what was judged\n",
+        let is_open = |lack: &String| lack.starts_with("waiting at ");
+        out.push_str(match found.not_judged.iter().any(is_open) {
+            false => "nothing to do: no link, node or adapter stands out\n",
+            true => "no link, node or adapter stands out in what was judged\n",
         });
         return out;
     }

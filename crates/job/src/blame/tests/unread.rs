@@ -79,3 +79,33 @@ fn lanes_and_rates_that_came_back_are_told() {
     let expected = expected.each_ref().map(|(k, c, words)| (*k, *c, &**words));
     assert_eq!(told, expected);
 }
+
+/// Metrics of Gemini have no links of nodes, which may be full: that is why nothing is named.
+#[test]
+fn waiting_that_links_of_nodes_may_explain_is_told() {
+    let (fabric, mut state) = quiet("torus:4x4");
+    for l in fabric.link_ids() {
+        if !fabric.is_hop(l) {
+            state.coverage[l.index()] = 0.0;
+            state.used_ratio.set(l, None);
+            state.credit_stall_ratio.set(l, None);
+        }
+    }
+    let router = fabric.router_named("r1-1").unwrap();
+    let into = fabric
+        .link_ids()
+        .filter(|&l| fabric.link(l).to == End::Router(router));
+    let into: Vec<LinkId> = into.filter(|&l| fabric.is_hop(l)).collect();
+    // As much as fills the node's link alone, and less.
+    for used in [0.3, 0.13] {
+        for &l in &into {
+            state.used_ratio.set(l, Some(used));
+            state.credit_stall_ratio.set(l, Some(0.6));
+        }
+        let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
+        assert_eq!(found.causes, []);
+        let told = |words: &str| found.not_judged.iter().any(|n| n.starts_with(words));
+        let hidden = told("waiting at r1-1: links to nodes") && told("slow nodes: no link of");
+        assert!(hidden, "{:?}", found.not_judged);
+    }
+}

@@ -194,6 +194,15 @@ impl LeftOut {
         }
     }
 
+    /// Takes those reasons of another reading of the same devices for which it left out more.
+    pub fn widen(&mut self, other: &Self) {
+        for (reason, theirs) in &other.0 {
+            if self.0.get(reason).is_none_or(|own| own.0 < theirs.0) {
+                self.0.insert(reason.clone(), theirs.clone());
+            }
+        }
+    }
+
     /// Whether nothing was left out.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

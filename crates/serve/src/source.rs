@@ -230,7 +230,7 @@ impl Source {
             }
             let next = links.close(fabric, &closing, &name);
             // A full counter is so in every later tick too.
-            next.iter().for_each(|n| of_tick.clone_from(&n.left_out));
+            next.iter().for_each(|n| of_tick.widen(&n.left_out));
             last = match (last, next) {
                 (Some(mut sum), Some(next)) if window.is_some() => {
                     sum.extend_by(&next);

@@ -194,6 +194,17 @@ pub(super) fn is_unlisted(fabric: &Fabric, first: &Reading, port: &Port) -> bool
     matches!(port, Port::Named(_)) && is_switch(fabric, first)
 }
 
+/// Whether a port is one of an InfiniBand switch of the fabric, whose other ports are known by their numbers.
+pub(super) fn is_of_switch(fabric: &Fabric, first: &Reading, port: &Port) -> bool {
+    let Port::InfiniBand { guid, port } = port else {
+        return false;
+    };
+    let by_guid = fabric.router_named(&format!("0x{guid:016x}"));
+    let switch = by_guid.or_else(|| fabric.router_named(&first.layout.node));
+    let has_numbers = |&l: &LinkId| !fabric.ports(l).is_empty();
+    *port > 0 && switch.is_some_and(|r| fabric.links_from(r).iter().any(has_numbers))
+}
+
 /// The link of this name that begins at the place: ports of emulated machines have the names of links.
 fn own_link(fabric: &Fabric, place: Place, first: &Reading, name: &str) -> Option<LinkId> {
     let reporter = &first.layout.node;

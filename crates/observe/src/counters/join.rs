@@ -5,7 +5,7 @@
 //! among a node's sources.
 
 use super::apart;
-use super::ends::{Links, Place, is_unlisted, shares, without_nvlink};
+use super::ends::{Links, Place, is_of_switch, is_unlisted, shares, without_nvlink};
 use super::gemini;
 use super::reading::{Combine, Counter, Layout, Port, Reading};
 use super::speakers::{Class, Speakers};
@@ -48,6 +48,8 @@ struct SourceJoint {
     speeds: Vec<(f64, Option<u32>)>,
     matched: usize,
     unmatched: usize,
+    /// Counters of bytes at ports of a switch without a link.
+    free: Vec<u32>,
 }
 
 /// One quantity of one link, and the counters of a source that it is computed from.
@@ -74,6 +76,7 @@ const BOTH_WAYS: &str =
 const UNLISTED: &str = "port of a switch that no table of ports names (columns switch,port,peer; give it beside the counters)";
 const AT_LEAST: &str = "error counter without a value, or at its highest; the errors of its link are at least those given";
 const STAYS: &str = "counter at its highest, where it stays until it is cleared (`perfquery -R`); its increase is not known";
+const RECABLED: &str = "port that counts traffic and has no link in the machine, whose file may be older than its cables";
 const DOUBLE: &str = "another source of the node counts the same";
 
 /// A quantity of a link, at one end if each end has its own value of it.
@@ -177,6 +180,17 @@ impl Joint {
             note_highest(later, &mut into.left_out);
         }
         self.file(into, value, |s| pairs[s].map(|(_, later)| later));
+        for (s, source) in self.sources.iter().enumerate() {
+            let Some((_, later)) = pairs[s] else { continue };
+            let grows = |&&i: &&u32| value(s, i as usize).is_some_and(|v| v.is_ok_and(|v| v > 0.0));
+            let ports = source.free.iter().filter(grows);
+            let ports = ports.map(|&i| later.layout.counters[i as usize].port);
+            for port in ports.collect::<BTreeSet<_>>() {
+                let port = &later.layout.ports[port as usize];
+                let name = format!("{} {port}", later.layout.node);
+                into.left_out.note(RECABLED, name);
+            }
+        }
     }
 
     /// `reading`: that of a source which names it.
@@ -334,6 +348,12 @@ impl SourceJoint {
                         let name = format!("{} {port} {series}", layout.node);
                         node.left_out.note(reason, name);
                     }
+                }
+                if is_of_switch(fabric, first, port) {
+                    use Quantity::{ReceivedBytes, SentBytes};
+                    let quantity = |i: &u32| layout.counters[*i as usize].quantity;
+                    let bytes = |i: &&u32| matches!(quantity(i), ReceivedBytes | SentBytes);
+                    joint.free.extend(counters.iter().filter(bytes));
                 }
                 if counted && is_unlisted(fabric, first, port) {
                     let name = format!("{} {port}", layout.node);

@@ -78,6 +78,42 @@ fn words_and_ticks_of_a_switch_s_port_are_of_the_link_that_leaves() {
     assert!(said.iter().any(told), "{said:?}");
 }
 
+/// A cable that was moved to a port which the machine's file has as free.
+#[test]
+fn traffic_at_a_port_without_a_link_is_told() {
+    let fabric = fabric();
+    let of = |data: [u64; 2]| {
+        let rows = |at: usize| {
+            let free = row(2, "leaf two", 7, data[at], 0, true);
+            let known = row(2, "leaf two", 4, 5 + at as u64, 0, true);
+            let rows = known.split("## Summary").next().unwrap().to_owned();
+            rows + free
+                .split_once("port ALL")
+                .unwrap()
+                .1
+                .split_once('\n')
+                .unwrap()
+                .1
+        };
+        let read = |at: usize| {
+            let moment = Moment::at_ns(1_000_000_000 * (1 + at as u64));
+            let read = readings(&text(&rows(at)), None, moment, &mut LeftOut::default());
+            read.unwrap().remove(0)
+        };
+        let two = vec![read(0), read(1)];
+        let all = series(&fabric, "t", two, &PortMap::new()).unwrap().all();
+        let said: Vec<String> = all[0].left_out.sentences().collect();
+        said.join(" ")
+    };
+    let said = of([100, 900]);
+    assert!(
+        said.contains("1 left out, port that counts traffic"),
+        "{said}"
+    );
+    assert!(said.contains("0x0000000000000002[7]"), "{said}");
+    assert_eq!(of([100, 100]), "", "that of an earlier time");
+}
+
 #[test]
 fn errors_of_a_cable_are_those_of_both_switches() {
     let fabric = fabric();

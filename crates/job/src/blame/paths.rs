@@ -62,7 +62,8 @@ impl View<'_> {
             let on = &crossing[&component];
             if share >= LEAST {
                 let or = fits[1..].iter().map(|f| f.0);
-                match self.counts_drops(component) {
+                // A full queue of which nothing tells may be any of those that explain as much.
+                match fits.iter().all(|f| self.counts_drops(f.0)) {
                     true => causes.push(self.lossy_cause(component, or, share, &paths, on)),
                     false => unknown += 1,
                 }

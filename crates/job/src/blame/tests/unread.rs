@@ -109,3 +109,35 @@ fn waiting_that_links_of_nodes_may_explain_is_told() {
         assert!(hidden, "{:?}", found.not_judged);
     }
 }
+
+/// Four paths between two routers lose packets in a full queue that is not read: the links before it, which count no drops,
+/// explain that as well and are not accused.
+#[test]
+fn losses_that_an_unread_queue_explains_accuse_nobody() {
+    let (fabric, mut state) = quiet("torus:4x4:nodes=2");
+    for l in fabric.link_ids() {
+        state.drops.set(l, Some(0.0));
+        state.packets.set(l, Some(20_000.0));
+    }
+    let nodes = |name: &str| {
+        let router = fabric.router_named(name).unwrap();
+        fabric.nodes_on(router).to_vec()
+    };
+    for (to, lost) in [("r2-0", 100.0), ("r0-2", 0.0)] {
+        let counts = PathCounts {
+            sent_bytes: 0.0,
+            packets: 2000.0,
+            lost,
+        };
+        for &from in &nodes("r0-0") {
+            let pairs = nodes(to).into_iter().map(|to| (from, to));
+            state.paths.extend(pairs.map(|ends| (ends, counts)));
+        }
+    }
+    assert_eq!(faults(&fabric, &state)[0].0, Kind::Loses);
+    state.drops.set(link(&fabric, "r1-0 X+"), None);
+    let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
+    assert_eq!(found.causes, []);
+    let last = found.not_judged.last().unwrap();
+    assert!(last.starts_with("lost packets at 1 component"), "{last}");
+}

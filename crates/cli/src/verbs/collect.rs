@@ -211,6 +211,7 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
     }
     export(args, &server, out)?;
     let mut left = args.ticks.unwrap_or(u64::MAX);
+    let status = server.store_status();
     let mut failure = None;
     let mut last: Option<TickLine> = None;
     server.run(|told| {
@@ -230,7 +231,9 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
         }
         left > 0 && failure.is_none()
     })?;
-    failure.map_or(Ok(Answer::Yes), |error| Err(error.into()))
+    failure.map_or(Ok(()), Err)?;
+    status.map_or(Ok(()), |status| status.at_end())?;
+    Ok(Answer::Yes)
 }
 
 /// An invalid option.

@@ -101,6 +101,21 @@ impl Status {
             .clone()
     }
 
+    /// Refuses an end at which ticks are not stored.
+    ///
+    /// # Errors
+    /// The last tick could not be stored.
+    pub fn at_end(&self) -> io::Result<()> {
+        let counts = self.counts();
+        if !counts.failing {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "store: {} ticks are not stored, the last among them, and {} are\nhint: the warnings above have the reason",
+            counts.unkept_ticks, counts.ticks
+        )))
+    }
+
     fn change(&self, change: impl FnOnce(&mut Counts)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }

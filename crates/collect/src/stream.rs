@@ -51,6 +51,9 @@ const APART: Duration = Duration::from_secs(86_400);
 /// Logs before the end that are read when following a store: the last one may hold a single tick.
 const LOOK_BACK: usize = 3;
 
+/// Longest silence of a collector between two ticks.
+const SILENCE: Duration = Duration::from_secs(10);
+
 /// Maximum length of an answer before the blocks.
 const LONGEST_ANSWER: usize = LONGEST_BLOCK + HEAD + 1;
 
@@ -71,7 +74,7 @@ impl Stream {
             }
         }
         let socket = tried.map_err(named)?;
-        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        socket.set_read_timeout(Some(SILENCE))?;
         let mut stream = match trust {
             Some(trust) => trust.connect(address, socket)?,
             None => Wire::Plain(socket),
@@ -352,6 +355,18 @@ fn invalid(error: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("found {error}"))
 }
 
+/// A read that reached its timeout, in words.
+fn silent(error: io::Error) -> io::Error {
+    use io::ErrorKind::{TimedOut, WouldBlock};
+    match error.kind() {
+        TimedOut | WouldBlock => {
+            let text = format!("the collector sent nothing for {} s", SILENCE.as_secs());
+            io::Error::new(TimedOut, text)
+        }
+        _ => error,
+    }
+}
+
 /// The next frame; `came` holds received bytes.
 fn receive(stream: &mut Wire, came: &mut Vec<u8>) -> io::Result<(Kind, Vec<u8>)> {
     let mut room = vec![0; 256 * 1024];
@@ -366,9 +381,28 @@ fn receive(stream: &mut Wire, came: &mut Vec<u8>) -> io::Result<(Kind, Vec<u8>)>
             came.drain(..whole);
             return Ok((kind, body));
         }
-        match stream.read(&mut room)? {
+        let read = stream.read(&mut room);
+        match read.map_err(silent)? {
             0 => return Err(io::Error::other("the collector closed the connection")),
             n => came.extend_from_slice(&room[..n]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_ends_without_a_byte_says_of_whom() {
+        for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
+            let error = silent(kind.into());
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("the collector sent nothing for")
+            );
         }
     }
 }

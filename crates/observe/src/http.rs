@@ -52,6 +52,16 @@ impl Client {
         self
     }
 
+    /// The same client with another timeout.
+    #[must_use]
+    pub fn with_patience(&self, patience: Duration) -> Self {
+        let bearer = self.bearer.clone();
+        Self {
+            bearer,
+            ..Self::new(patience, self.longest)
+        }
+    }
+
     /// Whether the URL is supported: http:// or https:// and a host.
     pub fn takes(url: &str) -> bool {
         let rest = url
@@ -85,6 +95,14 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::Client;
+    use std::time::Duration;
+
+    #[test]
+    fn another_timeout_keeps_the_token() {
+        let client = Client::new(Duration::from_secs(1), 1).with_bearer(Some("secret"));
+        let other = client.with_patience(Duration::from_secs(2));
+        assert_eq!(other.bearer.as_deref(), Some("Bearer secret"));
+    }
 
     #[test]
     fn addresses_are_those_of_the_web() {

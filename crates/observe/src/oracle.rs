@@ -300,7 +300,7 @@ impl Oracle {
     pub fn set_timeout(&mut self, patience: Duration) {
         self.patience = patience;
         if let Way::Http { client, .. } = &mut self.way {
-            *client = Client::new(patience, LONGEST_ANSWER);
+            *client = client.with_patience(patience);
         }
     }
 
@@ -335,7 +335,8 @@ impl Oracle {
             Way::Socket { path, stream } => over_socket(path, stream, &question, self.patience),
             Way::Http { client, url } => over_http(client, url, &question),
         };
-        let (line, packed) = exchanged.map_err(|e| refused(&self.address, e))?;
+        let (line, packed) =
+            exchanged.map_err(|e| refused(&self.address, unanswered(e, self.patience)))?;
         let reply = Reply::read(&line).map_err(|e| self.wrong(&e));
         if !matches!(&reply, Ok(reply) if reply.id == ask.id)
             && let Way::Socket { stream, .. } = &mut self.way
@@ -401,6 +402,19 @@ fn refused(address: &str, source: io::Error) -> ObserveError {
     }
 }
 
+/// A timeout in words; of a connection it has words already.
+fn unanswered(error: io::Error, patience: Duration) -> io::Error {
+    let of_answer =
+        error.kind() == io::ErrorKind::TimedOut && !error.to_string().contains("connect");
+    match of_answer {
+        true => {
+            let text = format!("no answer within {} s", patience.as_secs_f64());
+            io::Error::new(error.kind(), text)
+        }
+        false => error,
+    }
+}
+
 /// What to do about an oracle that does not answer.
 fn advice(address: &str, kind: io::ErrorKind) -> String {
     let start = "start one with: hopbyte oracle serve";
@@ -409,6 +423,9 @@ fn advice(address: &str, kind: io::ErrorKind) -> String {
         None => (address, false),
     };
     let is_absent = kind == io::ErrorKind::NotFound;
+    if kind == io::ErrorKind::TimedOut {
+        return "is the program there an oracle, and not stopped or overloaded?".into();
+    }
     if is_url && !is_address(host) {
         format!(
             "no port in the address: http://HOST:PORT, as `hopbyte oracle serve` prints it; {start}"
@@ -563,6 +580,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn every_metric_of_a_state_is_transmitted() {
@@ -590,5 +608,20 @@ mod tests {
         };
         let got = sent.link_state(&fabric, &packed).unwrap();
         assert_eq!(format!("{got:?}"), format!("{state:?}"));
+    }
+
+    #[test]
+    fn an_oracle_that_does_not_answer_is_told_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("oracle");
+        let _silent = UnixListener::bind(&path).unwrap();
+        let mut oracle = Oracle::connect(path.to_str().unwrap()).unwrap();
+        oracle.set_timeout(Duration::from_millis(50));
+        let said = oracle.ask(&Ask::default(), &[]).unwrap_err().to_string();
+        assert!(said.contains("no answer within 0.05 s"), "{said}");
+        assert!(
+            said.contains("hint: is the program there an oracle"),
+            "{said}"
+        );
     }
 }

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from conftest import Site, get, require, resident, wait
@@ -176,3 +177,9 @@ def test_an_expired_certificate_is_told_at_the_start(site: Site, certificate: li
     for command in (asked, signed):
         subprocess.run(command, cwd=site.folder, check=True, capture_output=True)
     assert said().count(told) == 1
+    links = Path(__file__).parents[2] / "data" / "links.jsonl"
+    view = [site.hopbyte, "view", links, "--fabric", "torus:4x4", "--serve", *certificate]
+    with subprocess.Popen(view, cwd=site.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as page:
+        assert page.stdout and page.stderr and page.stdout.readline().startswith("https://")
+        page.kill()
+        assert page.stderr.read().count(told) == 1

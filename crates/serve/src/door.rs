@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Common parts of the HTTP servers of a process.
+#[derive(Default)]
 pub struct Doors<'a> {
     /// File with the secret of the cluster, which no token may be.
     pub cluster: Option<&'a Path>,

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use hopbyte_apply::write_atomic;
 use hopbyte_fabric::InputError;
 use hopbyte_job::Machine;
+use hopbyte_serve::door::Doors;
 use hopbyte_serve::http;
 use hopbyte_serve::page::Live;
 use hopbyte_view::draw::Signs;
@@ -149,10 +150,12 @@ fn serve(args: &ViewArgs, machine: Machine, port: u16, out: &mut Output) -> Resu
     let jobs = args.jobs.open(&args.sources, &machine)?;
     let (title, command) = (args.title.clone(), out.command.clone());
     let live = Live::begin(machine, source, title, command, jobs)?;
-    let setup = http::Setup {
+    let doors = Doors {
         identity: args.tls.identity()?,
-        ..http::Setup::on((Ipv4Addr::LOCALHOST, port).into())
+        ..Doors::default()
     };
+    let address = ("--serve", (Ipv4Addr::LOCALHOST, port).into());
+    let setup = doors.setup(address, ("--read-token", None), &mut |text| out.warn(text))?;
     let next = |url: &str| eprintln!("hopbyte: signed in; for another browser: {url}");
     let server = http::Server::open(setup)?.sign_in(next);
     let server = server.context("reading randomness for the token")?;

@@ -92,10 +92,9 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
     let source = source(args)?;
     let doors = Doors {
-        cluster: None,
         hosts: &args.http.allow_host,
         identity: args.tls.identity()?,
-        plain_within: false,
+        ..Doors::default()
     };
     let tokens = ("--read-token", args.http.read_token.as_deref());
     let setup = doors.setup(("--listen", args.listen), tokens, &mut |text| {

@@ -125,13 +125,13 @@ impl Output {
     }
 
     /// Completes the file, makes it durable and renames it; removes it if it could not be `filled`.
-    pub(crate) fn finish(self, disk: &dyn Disk, filled: io::Result<()>) -> io::Result<PathBuf> {
+    pub(crate) fn finish(mut self, disk: &dyn Disk, filled: io::Result<()>) -> io::Result<PathBuf> {
         if let Err(error) = filled {
             self.discard(disk);
             return Err(error);
         }
-        let file = self.writer.into_inner().map_err(failed);
-        let synced = file.and_then(|mut file| file.sync());
+        let ended = self.writer.finish().map_err(failed);
+        let synced = ended.and_then(|_| self.writer.inner_mut().sync());
         let renamed = synced.and_then(|()| disk.rename(&self.temporary, &self.path));
         renamed.inspect_err(|_| {
             // A remaining file is replaced by the next attempt.
@@ -150,8 +150,14 @@ impl Output {
     }
 }
 
+/// The error of a write as the operating system gave it: its kind tells a full disk.
 pub(crate) fn failed(error: ParquetError) -> io::Error {
-    io::Error::other(error)
+    match error {
+        ParquetError::External(cause) => cause
+            .downcast::<io::Error>()
+            .map_or_else(io::Error::other, |cause| *cause),
+        error => io::Error::other(error),
+    }
 }
 
 fn field(

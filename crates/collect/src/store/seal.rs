@@ -72,7 +72,10 @@ pub fn seal_all_on(
                 warnings.push(error.to_string());
                 sound = false;
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                let text = format!("{}: not sealed: {error}", log.display());
+                return Err(io::Error::new(error.kind(), text));
+            }
         }
     }
     Ok((files, warnings, sound))

@@ -13,10 +13,11 @@ mod races;
 
 use disk::{Change, FAULTS, Fault, Faulty};
 use fleet::{Content, Fleet, SECOND, content, read};
-use hopbyte_collect::store::{Keeping, Store, logs, repair, seal};
+use hopbyte_collect::store::{Keeping, Store, logs, repair, seal, seal_all_on};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use power::{Loss, cut};
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -503,6 +504,26 @@ fn a_failing_operation_of_sealing_leaves_no_partial_file_and_is_made_up_for() {
             assert_eq!(parts.count(), 0, "{fault:?} at {at}");
         }
     }
+}
+
+/// `replay --seal` on a full disk: the log is named, and the environment's exit code follows from the kind.
+#[test]
+fn a_full_disk_is_told_as_such_by_sealing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, _) = store(folder.path(), 3, 5, 12, false);
+    let name = log.display().to_string();
+    let mut full = 0;
+    for at in 0..60 {
+        let disk = Faulty::default();
+        disk.fail(at..u64::MAX, Fault::Full);
+        let Err(error) = seal_all_on(&disk, folder.path()) else {
+            continue;
+        };
+        full += 1;
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{at}: {error}");
+        assert!(error.to_string().contains(&name), "{at}: {error}");
+    }
+    assert!(full > 3, "{full}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl NodeInside {
     /// Reads the description of a node's inside.
     ///
     /// # Errors
-    /// The file is neither hwloc XML nor an NCCL topology, or has none of these parts.
+    /// The file describes no node (hwloc XML, an NCCL topology, `nvidia-smi topo -m`), or has none of these parts.
     pub fn read(file: &Path, part: Part) -> Result<Self> {
         let file = file.display().to_string();
         let inside = read_machine(&MachineFiles::new(file.clone()))?;
@@ -118,7 +118,7 @@ impl NodeInside {
             .collect();
         if parts.is_empty() {
             refuse!(
-                "{file}: found no {}, expected hwloc XML or an NCCL topology with some\nhint: lstopo --of xml writes one; GPUs are in it when hwloc was built with their library",
+                "{file}: found no {}, expected hwloc XML, an NCCL topology or nvidia-smi topo -m with some\nhint: lstopo --of xml writes one; GPUs are in it when hwloc was built with their library",
                 part.name()
             );
         }

@@ -45,7 +45,7 @@ pub struct Asked {
     pub current: Option<PathBuf>,
     /// Ranks per node without slots in the list; default: the fewest that hold all.
     pub ranks_per_node: Option<u32>,
-    /// Description of a node's inside (hwloc XML or an NCCL topology), and the part that each rank gets exclusively.
+    /// Description of a node's inside (hwloc XML, an NCCL topology, nvidia-smi topo -m), and the part that each rank gets exclusively.
     pub node_topology: Option<PathBuf>,
     /// See `node_topology`.
     pub rank_per: Part,

@@ -488,3 +488,60 @@ fn infinity_fabric_and_adapters_without_pci_are_read() {
     let error = parse(&pair("906").replace("count=\"4\"", "count=\"0\"")).unwrap_err();
     assert!(error.contains("a target and a count from 1"), "{error}");
 }
+
+/// The matrix of `nvidia-smi topo -m`: words of distance become a tree of switches and CPUs.
+#[test]
+fn words_of_distance_become_a_tree() {
+    let of = |name: &str| {
+        let seed = seeds("gpu_topology").into_iter().find(|(n, _)| n == name);
+        String::from_utf8(seed.unwrap().1).unwrap()
+    };
+    let text = of("switch.txt");
+    let m = parse(&text).unwrap();
+    let notes = m.notes.join("\n");
+    let all = "2 CPUs, 3 PCI switches, 1 host bridge, 4 GPUs, 4 adapters";
+    for words in [all, "4 NVLink joints, which end at switches"] {
+        let has = |word: &str| notes.contains(word);
+        assert!(words.split(", ").all(has), "{words}: {notes}");
+    }
+    // Below one PCI switch, one CPU, and between CPUs.
+    let far = ["GPU2", "mlx5_3", "NIC0"].map(|to| hops(&m, "mlx5_2", to));
+    assert!(far[0] < far[1] && far[1] < far[2], "{far:?}");
+    assert!(hops(&m, "gpu0", "NIC0") < hops(&m, "gpu0", "NIC1"));
+    assert_eq!(narrowest(&m, "gpu0", "gpu3"), 450.0);
+    assert_eq!(narrowest(&m, "mlx5_0", "cores 1"), 41.6);
+    // The copy of a narrow terminal, without the codes of underlines.
+    let plain = text.replace("\x1b[4m", "").replace("\x1b[0m", "");
+    let narrow = plain
+        .replacen("\tCPU Affinity", "\tCPU\nAffinity", 1)
+        .replace("NV18\tPXB", "NV18\nPXB");
+    let other = parse(&narrow).unwrap();
+    assert_eq!(node_names(&m.fabric), node_names(&other.fabric));
+
+    let pair = of("pair.txt");
+    let m = parse(&pair).unwrap();
+    assert_eq!(narrowest(&m, "gpu0", "gpu1"), 100.0);
+    assert!(hops(&m, "gpu0", "mlx5_0") < hops(&m, "gpu1", "mlx5_0"));
+    assert!(m.fabric.find_router("cpu 16-31").is_ok());
+    for (good, bad, expected) in [
+        ("SOC     16", "FAR     16", ":4: found FAR, expected X, PIX"),
+        (
+            "NV4     PIX",
+            "NV5     PIX",
+            ":4: found the distance of GPU0 and GPU1",
+        ),
+        (
+            "mlx5_0  PIX     SOC      X",
+            "",
+            ":4: found another word or the end, expected the row of mlx5_0",
+        ),
+    ] {
+        let error = parse(&pair.replace(good, bad)).unwrap_err();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+    // The same NUMA node and a distance between NUMA nodes contradict each other.
+    let m = parse(&pair.replace("16-31", "0-15")).unwrap();
+    let notes = m.notes.join("\n");
+    assert!(notes.contains("1 pair is nearer by other rows"), "{notes}");
+    assert!(notes.contains("GPU1 and mlx5_0"), "{notes}");
+}

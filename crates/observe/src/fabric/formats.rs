@@ -123,6 +123,11 @@ formats! {
             let fabric = inside::nccl::read(parts.text, &mut parts.notes)?;
             finish(fabric, None, parts.routes, parts.notes)
         });
+    GpuTopology: "nvidia-smi topo -m", "fabric of one node", "node", "gpu_topology"
+        => Recognise::Line(inside::topo::recognise), Read::Machine(|mut parts| {
+            let fabric = inside::topo::read(parts.text, &mut parts.notes)?;
+            finish(fabric, None, parts.routes, parts.notes)
+        });
     ScotchTarget: "Scotch target (.tgt)", "fabric", "targets", "scotch_target"
         => Recognise::Line(scotch_target::recognise), Read::Machine(|mut parts| {
             let (fabric, routing) = scotch_target::read(parts.text, &mut parts.notes)?;

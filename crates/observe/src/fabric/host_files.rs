@@ -1,4 +1,4 @@
-//! Kinds of hosts from hwloc and NCCL files, joined with a scan's adapters by GUID or name.
+//! Kinds of hosts from files of hwloc, NCCL and `nvidia-smi`, joined with a scan's adapters by GUID or name.
 
 use super::inside;
 use crate::ObserveError;
@@ -24,16 +24,18 @@ impl Described {
     /// Reads a file of one host.
     ///
     /// # Errors
-    /// Neither hwloc XML nor an NCCL topology, several machines, no adapter, or neither GPUs nor cores.
+    /// Neither hwloc XML nor a topology of GPUs, several machines, no adapter, or neither GPUs nor cores.
     pub fn read(path: &Path, notes: &mut Vec<String>) -> Result<Self, ObserveError> {
         let text = Text::read(path, Limits::ANY)?;
         let wrong = |found: &str, expected: &str| text.error(found, expected);
         let mut own = Vec::new();
         let fabric = match super::Format::of(&text)? {
             super::Format::Nccl => inside::nccl::read(&text, &mut own)?,
+            super::Format::GpuTopology => inside::topo::read(&text, &mut own)?,
             super::Format::Hwloc => inside::hwloc::read(&text, &mut own)?,
             _ => {
-                let expected = "hwloc XML or an NCCL topology, or a kind of hosts";
+                let expected =
+                    "hwloc XML, an NCCL topology or nvidia-smi topo -m, or a kind of hosts";
                 return Err(wrong("another description", expected).into());
             }
         };
@@ -179,7 +181,9 @@ fn merged(links: impl Iterator<Item = InnerLink>) -> Vec<InnerLink> {
 }
 
 /// Beginnings of adapters' names.
-const ADAPTERS: [&str; 8] = ["mlx", "hfi", "hsn", "cxi", "nic", "ib", "bnxt", "irdma"];
+const ADAPTERS: [&str; 10] = [
+    "mlx", "hfi", "hsn", "cxi", "nic", "ib", "bnxt", "irdma", "roce", "rdma",
+];
 
 /// Whether a name is a word and a number: `gpu0`, `core 3`.
 pub fn is_numbered(name: &str, word: &str) -> bool {

@@ -1,4 +1,4 @@
-//! The inside of a machine's hosts, by option: a well-known kind, or a file of hwloc or NCCL.
+//! The inside of a machine's hosts, by option: a well-known kind, or a file of hwloc, NCCL or `nvidia-smi topo -m`.
 //!
 //! `KIND[/RULE][@HOSTS]`: `dgx-h100`, `mi300x/striped`, `gb200-nvl72@rack[01-04]n[01-18]`, `topo.xml/rail@n[1-8]`. Without a list
 //! a kind is that of all hosts that no other option names, and a file of those with its adapters. Hosts without an option

@@ -123,8 +123,8 @@ pub struct GridArgs {
 /// The inside of a node.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct NodeArgs {
-    /// Description of a node's inside (hwloc XML or an NCCL topology): one rank per core, and ranks with much mutual
-    /// traffic get cores near each other
+    /// Description of a node's inside (hwloc XML, an NCCL topology, nvidia-smi topo -m): one rank per core, and ranks
+    /// with much mutual traffic get cores near each other
     ///
     /// --ranks-per-node may ask for fewer, which are spread evenly, not for more; slots of single nodes in the list
     /// (NAME:SLOTS) are kept.

@@ -1,11 +1,12 @@
 //! Topology inside a node: cores, memories, GPUs and adapters as nodes of a small network of packages, caches and PCI
 //! bridges.
 //!
-//! Input is the XML of hwloc and NCCL. Either topology is an ordinary machine, so that routes between a core and an
+//! Input is the XML of hwloc and NCCL, and the matrix of `nvidia-smi topo -m`. Each topology is an ordinary machine, so that routes between a core and an
 //! adapter, pictures and conversions need no extra code.
 
 pub(super) mod hwloc;
 pub(super) mod nccl;
+pub(super) mod topo;
 
 use crate::ObserveError;
 use crate::text::Text;

@@ -82,7 +82,7 @@ const XGMI_SLOWEST: f64 = 46.0;
 
 /// A kind of link between GPUs.
 #[derive(Clone, Copy, PartialEq)]
-enum Between {
+pub(super) enum Between {
     NvLink,
     Xgmi,
 }
@@ -97,7 +97,7 @@ impl Between {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::NvLink => "NVLink",
             Self::Xgmi => "XGMI",
@@ -105,7 +105,7 @@ impl Between {
     }
 
     /// What tells a GPU's generation, and the rate without it.
-    fn assumed(self) -> (&'static str, f64) {
+    pub(super) fn assumed(self) -> (&'static str, f64) {
         match self {
             Self::NvLink => ("sm", NVLINK),
             Self::Xgmi => ("gcn", XGMI_SLOWEST),

@@ -302,6 +302,28 @@ fn names_are_taken_from_a_map() {
     assert_eq!(m.fabric.node(node).host, "x5570comp1");
 }
 
+/// Two names of one GUID and two ports with one LID: one counts, and a note tells of the other.
+#[test]
+fn names_and_lids_given_twice_are_told() {
+    use hopbyte_observe::fabric::{Companions, read_machine_text};
+    let scan = crate::common::SUBNET.replace("lid 4 ", "lid 3 ");
+    let names = "0x11 \"a\"\n0x30 \"b\"\n0x11 \"a\"\n0x30 \"c\"\n";
+    let names = crate::common::text("names", names);
+    let with = Companions {
+        names: Some(&names),
+        ..Companions::default()
+    };
+    let m = read_machine_text(&crate::common::text("scan", &scan), None, with).unwrap();
+    assert!(m.fabric.find_node("c").is_ok());
+    let notes = m.notes.join("\n");
+    for expected in [
+        "1 GUID has two names in names, of which the later one counts: 0x0000000000000030 (b on line 2, c on line 4)",
+        "1 LID is of two ports in scan, the first of which counts: 3 (a, c)",
+    ] {
+        assert!(notes.contains(expected), "{expected}: {notes}");
+    }
+}
+
 #[test]
 fn the_torus_routes_as_opensm_made_it() {
     let folder = own("infiniband/opensm-torus-5x4x3");

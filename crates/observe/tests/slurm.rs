@@ -259,7 +259,7 @@ fn topologies_that_slurm_refuses_are_refused() {
         ),
         (
             "SwitchName=a Nodes=n1\nswitchname=a nodes=n2",
-            ":2: found a, expected every switch once",
+            ":2: found a, expected every switch once, but line 1 has it too",
         ),
         (
             "SwitchName=a Switches=a",

@@ -44,9 +44,9 @@ impl Parts<'_> {
         finish(fabric, None, self.routes, self.notes)
     }
 
-    fn names(&self) -> Result<HashMap<u64, String>, InputError> {
-        self.names
-            .map_or_else(|| Ok(HashMap::new()), infiniband::guid_names::read)
+    fn names(&mut self) -> Result<HashMap<u64, String>, InputError> {
+        let read = |text| infiniband::guid_names::read(text, &mut self.notes);
+        self.names.map_or_else(|| Ok(HashMap::new()), read)
     }
 
     /// A scan of a subnet, with coordinates, names and forwarding tables.

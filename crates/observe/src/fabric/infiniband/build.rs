@@ -56,7 +56,9 @@ impl Scan {
             self.node_addresses(&mut b, &mut addresses, *key, node);
         }
         self.other_addresses(&mut addresses);
-        Ok((b.finish()?, addresses))
+        let fabric = b.finish()?;
+        addresses.note_shared(&fabric, notes);
+        Ok((fabric, addresses))
     }
 
     /// Addresses of devices that are neither switches nor nodes.
@@ -494,9 +496,29 @@ impl Scan {
 impl Addresses {
     fn add(&mut self, lid: Option<u32>, lmc: u8, target: Target) {
         for lid in lids(lid, lmc) {
-            self.lids.entry(lid).or_insert(target);
+            if *self.lids.entry(lid).or_insert(target) != target {
+                self.shared.push((lid, target));
+            }
         }
         self.further.extend(lids(lid, lmc).skip(1));
+    }
+
+    /// Tells of LIDs that two ports have: the scan was taken while they changed, or is one of two subnets.
+    fn note_shared(&self, fabric: &Fabric, notes: &mut Vec<String>) {
+        let name = |target: &Target| match *target {
+            Target::Switch(router) => fabric.router(router).name.as_str(),
+            Target::Node(node) => fabric.node(node).name.as_str(),
+            Target::Other => "another device",
+        };
+        let both = |(lid, second): &(u32, Target)| {
+            format!("{lid} ({}, {})", name(&self.lids[lid]), name(second))
+        };
+        let shared: Vec<String> = self.shared.iter().map(both).collect();
+        let what = format!(
+            "of two ports in {}, the first of which counts",
+            fabric.source()
+        );
+        note_of(notes, &shared, "LID is", "LIDs are", &what);
     }
 
     fn add_guid(&mut self, guid: Option<u64>, target: Target) {

@@ -2,13 +2,16 @@
 //!
 //! The first form accompanies `ibnetdiscover -g` at some sites, the second is OpenSM's node-name map.
 
+use super::guid_text;
+use crate::fabric::names::{name, note_of};
 use crate::text::{Text, hexadecimal};
 use hopbyte_fabric::InputError;
 use std::collections::HashMap;
 
-/// Reads names by GUID; `#` begins a comment line.
-pub fn read(text: &Text) -> Result<HashMap<u64, String>, InputError> {
-    let mut names = HashMap::new();
+/// Reads names by GUID; `#` begins a comment line. Of two names of a GUID the later one counts, with a note.
+pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<HashMap<u64, String>, InputError> {
+    let mut names: HashMap<u64, (String, u64)> = HashMap::new();
+    let mut repeated = Vec::new();
     for line in text.lines() {
         let trimmed = line.trimmed();
         if trimmed.is_empty() || trimmed.starts_with(b"#") {
@@ -26,14 +29,31 @@ pub fn read(text: &Text) -> Result<HashMap<u64, String>, InputError> {
         let quoted = rest
             .strip_prefix(b"\"")
             .and_then(|r| r.split(|&b| b == b'"').next());
-        let name = crate::fabric::names::name(quoted.unwrap_or(rest));
+        let name = name(quoted.unwrap_or(rest));
         if name.is_empty() {
             return Err(text.error_at(line, "a name behind the GUID"));
         }
-        names.insert(guid, name);
+        let named = (name.clone(), line.number);
+        if let Some((former, first)) = names.insert(guid, named)
+            && former != name
+        {
+            let guid = guid_text(guid);
+            let number = line.number;
+            repeated.push(format!(
+                "{guid} ({former} on line {first}, {name} on line {number})"
+            ));
+        }
     }
+    let what = format!(
+        "two names in {}, of which the later one counts",
+        text.file()
+    );
+    note_of(notes, &repeated, "GUID has", "GUIDs have", &what);
     if names.is_empty() {
         return Err(text.error("an empty file, or comments alone", "a GUID, then a name"));
     }
-    Ok(names)
+    Ok(names
+        .into_iter()
+        .map(|(guid, (name, _))| (guid, name))
+        .collect())
 }

@@ -122,6 +122,8 @@ pub struct Addresses {
     pub guids: HashMap<u64, Target>,
     /// LIDs of ports with LMC above 0, without the base LIDs.
     pub further: HashSet<u32>,
+    /// LIDs of a further device or port, with the target that does not have them.
+    pub shared: Vec<(u32, Target)>,
 }
 
 impl Scan {

@@ -16,7 +16,7 @@ use hopbyte_fabric::{
     Direction, End, Fabric, FabricBuilder, FabricError, Family, InputError, LinkId, LinkSpec,
     NodeId, RouterId, Shape,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Assumed capacity of a node's link, one direction, as in specs: 100 Gbit/s.
 pub(super) const CAPACITY: BytesPerSecond = BytesPerSecond(12.5e9);
@@ -163,17 +163,20 @@ impl Plan {
     }
 }
 
-/// Refuses a name that occurs twice.
+/// Refuses a name that occurs twice, with both lines.
 fn once<'a>(
     text: &Text,
     what: &str,
-    mut names: impl Iterator<Item = (&'a str, u64)>,
+    names: impl Iterator<Item = (&'a str, u64)>,
 ) -> Result<(), InputError> {
-    let mut seen = HashSet::new();
-    let twice = names.find(|(name, _)| !seen.insert(*name));
-    twice.map_or(Ok(()), |(name, line)| {
-        Err(text.error(name, format!("every {what} once")).at(line))
-    })
+    let mut seen = HashMap::new();
+    for (name, line) in names {
+        if let Some(first) = seen.insert(name, line) {
+            let expected = format!("every {what} once, but line {first} has it too");
+            return Err(text.error(name, expected).at(line));
+        }
+    }
+    Ok(())
 }
 
 /// Expected of switches, and the hint where they are not so.
@@ -282,11 +285,7 @@ fn tree(text: &Text, switches: &[Switch], notes: &mut Vec<String>) -> Result<Fab
     let mut b = FabricBuilder::new(Family::FatTree, text.file());
     let mut routers: HashMap<&str, RouterId> = HashMap::new();
     for switch in switches {
-        let router = b.router(switch.name.clone(), &[]);
-        if routers.insert(&switch.name, router).is_some() {
-            let error = text.error(&switch.name, "every switch once");
-            return Err(error.at(switch.line).into());
-        }
+        routers.insert(&switch.name, b.router(switch.name.clone(), &[]));
     }
     let mut undescribed = Vec::new();
     let mut cables: BTreeMap<(RouterId, RouterId), u64> = BTreeMap::new();

@@ -45,7 +45,7 @@ impl Missing {
             Self::Reset => "counter was reset",
             Self::Stuck => "counter stuck at its highest value",
             Self::Gap => "too long between readings, it may have wrapped",
-            Self::ZeroInterval => "no time passed",
+            Self::ZeroInterval => "no time passed, or the clock went back",
             Self::Down => "link down",
         }
     }

@@ -11,6 +11,7 @@ use super::gemini::{MOST_BYTES, MOST_STALL, SMALLEST_PACKET};
 use super::reading::{Combine, Layout, Port, Reading};
 use crate::text::{Text, decimal, lossy};
 use hopbyte_fabric::{Direction, InputError, LeftOut, Quantity, Side};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Quantity and scale of a metric.
@@ -144,12 +145,16 @@ pub(super) fn reading(
     let mut layout = Layout::new(node, "gpcdr");
     let mut moment = None;
     let mut values = Vec::new();
+    let mut seen = HashMap::new();
     for line in text.lines().filter(|l| !l.trimmed().is_empty()) {
         let words: Vec<&[u8]> = line.words().collect();
         let [name, value, ref unit @ ..] = words[..] else {
             return Err(text.error_at(line, "NAME VALUE UNIT"));
         };
         let number = decimal(value).ok_or_else(|| text.error_in(line, value, "a whole number"))?;
+        if let Some(first) = seen.insert(name, line.number) {
+            return Err(super::twice(text, line, first));
+        }
         if name == b"timestamp" {
             if !matches!(unit, [] | [b"ms"]) {
                 return Err(text.error_at(line, "a time in ms"));
@@ -330,6 +335,10 @@ mod tests {
             ("timestamp 5 ms\ntraffic_X+ -1 B\n", "metrics:2: found -1"),
             ("traffic_X+ 1 B\n", "metrics: found no line"),
             ("timestamp 5 ms\nfoo 1 B\n", "metrics: found no metric"),
+            (
+                "timestamp 5 ms\ntraffic_X+ 1 B\ntraffic_X+ 2 B\n",
+                "metrics:3: found traffic_X+ 2 B, expected every counter once, but line 2 has it too",
+            ),
         ] {
             let error = read(content).unwrap_err();
             assert!(

@@ -97,12 +97,21 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
         }
         let reading = columns.reading(text, line, &mut layouts)?;
         let node = &reading.layout.node;
+        let what = ["node", "router"][usize::from(columns.by_place)];
         let before = last.get(node).map(|&before| &readings[before]);
-        let before = before.filter(|before| before.moment == reading.moment);
-        if before.is_some_and(|b| columns.by_place || b.values == reading.values) {
-            let what = ["node", "router"][usize::from(columns.by_place)];
+        let same = before.filter(|before| before.moment == reading.moment);
+        if same.is_some_and(|b| columns.by_place || b.values == reading.values) {
             let why = format!("row of the same {what} and time as the one before");
             left_out.note(why, node.as_str());
+            continue;
+        }
+        // Sorted among the others, counts after the clock was set back would look like counters that were reset.
+        let is_back = before.is_some_and(|b| b.moment.time_ns > reading.moment.time_ns);
+        if is_back && columns.counts() {
+            let why = format!(
+                "row with an earlier time than the one before it of its {what} (the clock was set back, or rows are not in order)"
+            );
+            left_out.note(why, format!("{node}, line {}", line.number));
             continue;
         }
         last.insert(node.clone(), readings.len());
@@ -202,6 +211,11 @@ impl Columns {
         for (_, name) in all.iter().enumerate().filter(unused) {
             left_out.note("column that belongs to no link", *name);
         }
+        let mut once = HashSet::new();
+        if let Some(&again) = of.iter().find(|&&i| !once.insert(all[i])) {
+            let expected = "every metric once in the header";
+            return Err(text.error_in(line, all[again].as_bytes(), expected));
+        }
         if of.is_empty() {
             return Err(text
                 .error_at(line, "metrics of a link")
@@ -219,6 +233,12 @@ impl Columns {
             of,
             coordinate,
         })
+    }
+
+    /// Whether it has counters, not ratios and states alone.
+    fn counts(&self) -> bool {
+        let mut counters = self.layout.counters.iter();
+        counters.any(|c| !c.quantity.is_gauge())
     }
 
     fn reading(
@@ -475,6 +495,27 @@ mod tests {
         assert_eq!(windows, [Some(1.0), Some(1.0)]);
     }
 
+    /// The counters went on counting while the clock was set back.
+    #[test]
+    fn a_clock_that_goes_back_is_told() {
+        let fabric = spec::fabric("gemini:4x4x24").unwrap();
+        let content = "#Time,Time_usec,ProducerName,X+_traffic (B)\n10.0,0,nid00000,1000\n\
+            12.0,0,nid00000,3000\n11.0,0,nid00000,5000\n13.0,0,nid00000,7000\n";
+        let mut left_out = LeftOut::default();
+        let readings = readings(&text(content), &mut left_out).unwrap();
+        let said: Vec<String> = left_out.sentences().collect();
+        assert!(
+            said[0].contains("earlier time") && said[0].ends_with("nid00000, line 4"),
+            "{said:?}"
+        );
+        let all = series(&fabric, "f", readings, &PortMap::new())
+            .unwrap()
+            .all();
+        let column =
+            |s: &super::super::series::Counted| s.column(Quantity::ReceivedBytes).is_some();
+        assert_eq!(all.iter().filter(|s| column(s)).count(), 2);
+    }
+
     #[test]
     fn times_in_both_formats() {
         assert_eq!(
@@ -532,6 +573,10 @@ mod tests {
             (
                 "#Time,Time_usec,ProducerName,rx_bytes#lo\nx,1,a,1\n",
                 "ldms.csv:2: found x",
+            ),
+            (
+                "#Time,Time_usec,ProducerName,rx_bytes#lo,rx_bytes#lo\n1,1,a,1,2\n",
+                "ldms.csv:1: found rx_bytes#lo, expected every metric once in the header",
             ),
             (
                 "#Time,Time_usec,ProducerName,rx_bytes#lo\n1,1,a,1.5\n",

@@ -12,6 +12,7 @@ use super::reading::{Layout, Reading};
 use super::registers;
 use crate::text::{Line, Text, decimal, lossy};
 use hopbyte_fabric::{InputError, LeftOut};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Words of a set's first line.
@@ -96,6 +97,8 @@ struct Set {
     values: Vec<Option<u64>>,
     /// Registers by their names, which are added together: one may stand for another.
     registers: Vec<(String, u64)>,
+    /// Lines of the counters.
+    lines: HashMap<String, u64>,
 }
 
 impl Set {
@@ -110,6 +113,7 @@ impl Set {
             component: None,
             values: Vec::new(),
             registers: Vec::new(),
+            lines: HashMap::new(),
         }
     }
 
@@ -131,6 +135,7 @@ impl Set {
             component: None,
             values: Vec::new(),
             registers: Vec::new(),
+            lines: HashMap::new(),
         })
     }
 
@@ -164,15 +169,16 @@ impl Set {
         match gpcdr::add(&mut self.layout, &name, &unit) {
             Ok(()) => self.values.push(Some(number()?)),
             Err(NoMetric::Other) if registers::is_name(&name) => {
-                self.registers.push((name, number()?));
+                self.registers.push((name.clone(), number()?));
             }
-            Err(NoMetric::Other) => {}
+            Err(NoMetric::Other) => return Ok(()),
             Err(NoMetric::Unit) => {
                 let expected = "the unit of a percentage, (%) or (% x1e6)";
                 return Err(text.error_in(line, unit.as_bytes(), expected));
             }
         }
-        Ok(())
+        let first = self.lines.insert(name, line.number);
+        first.map_or(Ok(()), |first| Err(super::twice(text, line, first)))
     }
 
     /// Ends the set, if it has counters of links. A set that was printed during an update gives a reading without

@@ -60,7 +60,7 @@ use self::formats::{Format, Read};
 use self::join::{Mismatch, PortMap};
 use self::reading::Reading;
 use crate::ObserveError;
-use crate::text::{Limits, Text, cells};
+use crate::text::{Limits, Line, Text, cells};
 use hopbyte_fabric::{Class, Fabric, Increase, InputError, LeftOut, Missing, Quantity};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -294,6 +294,13 @@ fn set_intervals(readings: &mut [Reading], seconds: f64) {
             reading.moment.steady_ns = Some((f64::from(n) * seconds * 1e9) as u64);
         }
     }
+}
+
+/// The refusal of a line with a counter that an earlier line of the same reading has.
+fn twice(text: &Text, line: Line<'_>, first: u64) -> InputError {
+    let expected = format!("every counter once, but line {first} has it too");
+    let error = text.error_at(line, expected);
+    error.hint("a file has one reading: give later ones as files of their own, in order")
 }
 
 fn mismatch(source: &str, error: Mismatch) -> InputError {

@@ -10,7 +10,7 @@ use super::gemini::{PHIT_BYTES, STALL_NS};
 use super::reading::{Combine, Layout, Port, Reading};
 use crate::text::{Line, Text, decimal, lossy};
 use hopbyte_fabric::{InputError, LeftOut, Quantity};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Width of a register.
@@ -181,6 +181,7 @@ pub(super) fn readings(
     left_out: &mut LeftOut,
 ) -> Result<Vec<Reading>, InputError> {
     let mut routers: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
+    let mut lines: HashMap<(String, String), u64> = HashMap::new();
     for line in text.lines() {
         let content = lossy(line.bytes);
         let content = content.split('#').next().unwrap_or_default();
@@ -188,6 +189,10 @@ pub(super) fn readings(
             continue;
         }
         let (name, register) = entry(text, line, content, router)?;
+        let key = (name.clone(), register.0.clone());
+        if let Some(first) = lines.insert(key, line.number) {
+            return Err(super::twice(text, line, first));
+        }
         routers.entry(name).or_default().push(register);
     }
     let mut readings = Vec::new();
@@ -327,6 +332,20 @@ mod tests {
         let again = super::readings(&text(&documented), None, &mut LeftOut::default()).unwrap();
         let again = &series(&fabric, "t", again, &PortMap::new()).unwrap().all()[0];
         assert!(again.column(Quantity::ReceivedBytes) == s.column(Quantity::ReceivedBytes));
+    }
+
+    /// A tile with more counters than the others would make all links incomplete.
+    #[test]
+    fn a_register_given_twice_is_refused_with_both_lines() {
+        let content = print(|_, _, _| 1) + "Counter GM_0_0_TILE_PERFORMANCE_COUNTERS_3: Value=1\n";
+        let mut left_out = LeftOut::default();
+        let error = readings(&text(&content), Some("c0-0c0s0g0"), &mut left_out).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.starts_with("gpcd:289: found Counter GM_0_0"),
+            "{error}"
+        );
+        assert!(error.contains("but line 4 has it too"), "{error}");
     }
 
     #[test]

@@ -169,6 +169,9 @@ const SAME: f64 = 0.9;
 const NAMED: usize = 3;
 
 impl LeftOut {
+    /// Reason of rows and ports that name no link of the fabric.
+    pub const NO_LINK: &str = "row that names no link of the machine";
+
     /// Counts one left-out item by its name.
     pub fn note(&mut self, reason: impl Into<String>, name: impl Into<String>) {
         let (count, names) = self.0.entry(reason.into()).or_default();
@@ -240,6 +243,12 @@ pub struct LinkCounts {
 }
 
 impl LinkCounts {
+    /// Counts a row that names no link of the fabric.
+    pub fn note_unmatched(&mut self, name: impl Into<String>) {
+        self.unmatched += 1;
+        self.left_out.note(LeftOut::NO_LINK, name);
+    }
+
     fn new(fabric: &Fabric, source: String) -> Self {
         Self {
             source,

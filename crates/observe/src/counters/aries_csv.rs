@@ -45,7 +45,12 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Increase, ObserveErro
                         .into());
                 }
             }
-            None => snapshot.unmatched += 1,
+            None => {
+                let TileRow {
+                    here, there, kind, ..
+                } = &row;
+                snapshot.note_unmatched(format!("{kind} of {here:?} and {there:?}"));
+            }
         }
     }
     for (link, sum) in links {

@@ -186,7 +186,7 @@ pub(super) fn read(
         };
         let link = at.and_then(|(router, port)| arriving(fabric, router, port));
         let Some(link) = link else {
-            increase.unmatched += 1;
+            increase.note_unmatched(format!("{place:?}"));
             continue;
         };
         increase.matched += 1;
@@ -386,6 +386,12 @@ mod tests {
         );
         let one = read(&by_router, None).unwrap();
         assert_eq!((one.matched, one.unmatched), (1, 1));
+        let said: Vec<String> = one.left_out.sentences().collect();
+        assert!(
+            said.iter()
+                .any(|s| s.starts_with("1 left out, row that names no link of the machine: [")),
+            "{said:?}"
+        );
         assert_eq!(one.get(Quantity::ReceivedBytes, link), Some(300.0));
         assert_eq!(one.get(Quantity::InputStallNs, link), Some(10.0));
         let head = "---\nkey: ARIESCOUNTER_NETWORK\n---\n- [mpirank, int32]\n- [tilex, int32]\n- [tiley, int32]\n\

@@ -55,7 +55,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
                 sample.matched += 1;
                 row.file(fabric, links, &mut sample);
             }
-            None => sample.unmatched += 1,
+            None => sample.note_unmatched(row.name(block.coordinate)),
         }
     }
     series.push(sample);
@@ -114,6 +114,13 @@ struct GmRow {
 }
 
 impl GmRow {
+    /// The row of a Gemini's block, for people.
+    fn name(&self, at: [u32; 3]) -> String {
+        let [x, y, z] = at;
+        let direction = self.direction.map_or("HH".into(), |d| d.to_string());
+        format!("({x},{y},{z}) {direction}")
+    }
+
     fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
         let wrong = || {
             text.error_at(line, "DIR (x,y,z) GB/s and six counters")

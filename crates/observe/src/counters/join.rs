@@ -355,9 +355,11 @@ impl SourceJoint {
                     let bytes = |i: &&u32| matches!(quantity(i), ReceivedBytes | SentBytes);
                     joint.free.extend(counters.iter().filter(bytes));
                 }
-                if counted && is_unlisted(fabric, first, port) {
+                if counted {
+                    let is_unlisted = is_unlisted(fabric, first, port);
+                    let reason = [LeftOut::NO_LINK, UNLISTED][usize::from(is_unlisted)];
                     let name = format!("{} {port}", layout.node);
-                    node.left_out.note(UNLISTED, name);
+                    node.left_out.note(reason, name);
                 }
                 continue;
             }

@@ -176,7 +176,7 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
             continue;
         }
         let Some(link) = row.link.as_ref().and_then(|name| names.get(name)) else {
-            snapshot.unmatched += 1;
+            snapshot.note_unmatched(row.link.unwrap_or_default());
             continue;
         };
         if !seen.insert(*link) {
@@ -246,7 +246,7 @@ impl PathRow {
         }
         let node = |name: &str| fabric.node_named(name);
         let Some(ends) = node(&self.from).zip(node(&self.to)) else {
-            into.unmatched += 1;
+            into.note_unmatched(format!("{} to {}", self.from, self.to));
             return Ok(());
         };
         into.paths.entry(ends).or_default().add(&counts);

@@ -220,7 +220,7 @@ impl RegionRow {
                 snapshot.matched += 1;
                 snapshot.add(Quantity::SentPackets, link, self.packets as f64);
             }
-            None => snapshot.unmatched += 1,
+            None => snapshot.note_unmatched(format!("{:?} to {:?}", self.from, self.to)),
         }
     }
 

@@ -38,34 +38,42 @@ pub(super) fn is_line(content: &[u8]) -> bool {
 /// Whether the summary, which ends the table, is its end; `last` is the last line.
 pub(super) fn is_ended(text: &Text, last: &[u8]) -> bool {
     if is_document(text) {
-        return document(text).is_ok_and(|rows| rows.last().is_some_and(|r| r.summary.is_some()));
+        return match document(text) {
+            Ok(rows) => rows.last().is_some_and(|r| r.summary.is_some()),
+            // The reader tells of a document that is wrong before its end.
+            Err(e) => !e.is_eof(),
+        };
     }
     serde_json::from_slice::<LinkRow>(last).is_ok_and(|row| row.summary.is_some())
 }
 
-/// Whether a text is not one object a line: it begins with an array, or with a part of an object.
+/// Whether a text is not one object a line: it begins with an array, or with a part of an object. A whole object need not
+/// be right: its line is told then.
 pub(super) fn is_document(text: &Text) -> bool {
     let first = text.lines().find(|l| !l.trimmed().is_empty());
     first.is_some_and(|line| {
-        line.trimmed().starts_with(b"[")
-            || serde_json::from_slice::<serde::de::IgnoredAny>(line.bytes).is_err()
+        let count = |bracket| line.bytes.iter().filter(|&&b| b == bracket).count();
+        line.trimmed().starts_with(b"[") || count(b'{') != count(b'}')
     })
 }
 
 /// Rows of an array of objects, or of objects over several lines each.
-fn document(text: &Text) -> Result<Vec<LinkRow>, InputError> {
-    let bytes = text.bytes().trim_ascii();
-    let rows = match bytes.first() {
+fn document(text: &Text) -> serde_json::Result<Vec<LinkRow>> {
+    let bytes = text.bytes();
+    match bytes.trim_ascii().first() {
         Some(b'[') => serde_json::from_slice(bytes),
         _ => serde_json::Deserializer::from_slice(bytes)
             .into_iter()
             .collect(),
-    };
-    rows.map_err(|e| {
-        let expected = "JSON objects of links, output of `hopbyte links --json`";
-        let error = text.error("JSON that cannot be read", expected);
-        error.at(e.line() as u64).hint(e.to_string())
-    })
+    }
+}
+
+/// The reason of an error of JSON with its column: lines are counted from the beginning of the file.
+fn reason(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let at = format!(" at line {} column {}", error.line(), error.column());
+    let said = said.strip_suffix(&at).unwrap_or(&said);
+    format!("{said} in column {}", error.column())
 }
 
 /// Rows with their lines; without one in a document.
@@ -73,13 +81,18 @@ type Rows<'a> = Box<dyn Iterator<Item = Result<(Option<Line<'a>>, LinkRow), Inpu
 
 fn rows(text: &Text) -> Result<Rows<'_>, InputError> {
     if is_document(text) {
-        return Ok(Box::new(document(text)?.into_iter().map(|r| Ok((None, r)))));
+        let rows = document(text).map_err(|e| {
+            let expected = "JSON objects of links, output of `hopbyte links --json`";
+            let error = text.error("JSON that cannot be read", expected);
+            error.at(e.line() as u64).hint(reason(&e))
+        })?;
+        return Ok(Box::new(rows.into_iter().map(|r| Ok((None, r)))));
     }
     let lines = text.lines().filter(|l| !l.trimmed().is_empty());
     Ok(Box::new(lines.map(|line| {
         let row = serde_json::from_slice(line.bytes).map_err(|e| {
             let expected = "one JSON object per line, output of `hopbyte links --json`";
-            text.error_at(line, expected).hint(e.to_string())
+            text.error_at(line, expected).hint(reason(&e))
         })?;
         Ok((Some(line), row))
     })))
@@ -418,6 +431,17 @@ mod tests {
         ] {
             let error = read_bytes(bad.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with("lines:2: found"), "{error}");
+        }
+        let summary = r#"{"schema":"hopbyte.link/1","summary":{"window_seconds":8,"rows":2}}"#;
+        for wrong in ["NaN", "\"x\"", "01"] {
+            let row = r#"{"schema":"hopbyte.link/1","link":"r0-0 X+","received_bytes":"#;
+            let whole = format!("{row}{wrong}}}\n{summary}\n");
+            let error = read_bytes(whole.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("lines:1: found {"), "{error}");
+            assert!(error.contains(" in column 6"), "{error}");
+            let document = format!("\n[{row}{wrong}}},\n{summary}]\n");
+            let error = read_bytes(document.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("lines:2: found JSON"), "{error}");
         }
     }
 }

@@ -217,7 +217,7 @@ fn collective(text: &str, rest: &str) -> Result<Traffic, FabricError> {
             rules = match kind.algorithm(word) {
                 Some(algorithm) => rules.with(kind, algorithm),
                 None => Algorithms::parse(word).map_err(|_| {
-                    let expected = format!("{}, openmpi or mpich", kind.algorithm_names());
+                    let expected = format!("{}, openmpi, mpich or nccl", kind.algorithm_names());
                     wrong(word, expected)
                 })?,
             };

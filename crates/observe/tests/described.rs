@@ -96,6 +96,30 @@ fn domains_of_a_model_are_units() {
     assert_eq!(kinds.len(), 3);
 }
 
+/// A kind without hosts, and a second kind for the hosts that a first one takes.
+#[test]
+fn options_that_describe_no_host_are_refused() {
+    let of = |hosts: &[&str]| {
+        let mut files = MachineFiles::new("fattree:k=4,levels=2");
+        files.hosts = hosts.iter().map(|&h| h.to_owned()).collect();
+        read_machine(&files).map_err(|e| e.to_string())
+    };
+    assert!(of(&["mi300x"]).is_ok());
+    for (hosts, expected) in [
+        (
+            &["mi300x@"][..],
+            "--hosts mi300x@: found no name, expected names of hosts behind @",
+        ),
+        (
+            &["mi300x", "dgx-h100"],
+            "--hosts dgx-h100: found none, expected hosts that --hosts mi300x does not",
+        ),
+    ] {
+        let error = of(hosts).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
 #[test]
 fn instances_have_their_switches() {
     let machine = read("topograph_graph/two-leaves.json", &[]).unwrap();

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 pub struct ConvertArgs {
     #[command(flatten)]
     fabric: FabricArgs,
-    /// The file to write (default: standard output); its extension names the format: .json, .hbm, .dot,
-    /// .graphml, .conf, .yaml, .xml, .ibnetdiscover, .lfts, .coords
+    /// The file to write (default: standard output); its extension names the format: .json, .hbm, .dot or
+    /// .gv, .graphml, .conf, .yaml or .yml, .xml, .ibnetdiscover or .net, .lfts or .dump, .coords
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Format: json, binary (both hopbyte's own), dot, graphml, slurm-conf, slurm-yaml, simgrid,
@@ -49,7 +49,7 @@ pub fn run(args: &ConvertArgs, out: &mut Output) -> Result<Answer> {
             .unwrap_or("-".as_ref())
             .display()
             .to_string();
-        let expected = "a name that ends in .json, .hbm, .dot, .graphml, .conf, .yaml, .xml, .ibnetdiscover, .lfts or .coords";
+        let expected = "a name that ends in .json, .hbm, .dot, .gv, .graphml, .conf, .yaml, .yml, .xml, .ibnetdiscover, .net, .lfts, .dump or .coords";
         return Err(InputError::new("--out", name, expected)
             .hint("or say it: --to json")
             .into());

@@ -294,6 +294,8 @@ def test_traffic_from_lists_and_other_numbers() -> None:
         (lambda: hopbyte.load_fabric("gemini:1x2"), "expected"),
         (lambda: hopbyte.load_traffic("stencil:0"), "expected"),
         (lambda: hopbyte.Traffic.of_matrix(np.zeros((2, 3))), "square"),
+        (lambda: hopbyte.Traffic.of_matrix([[0, 1], [2]]), "expected rows of equal length"),
+        (lambda: hopbyte.Traffic.of_matrix([0, 1]), "found <class 'list'>"),
         (lambda: hopbyte.Traffic.of_matrix(np.array([[0.0, -1.0], [0.0, 0.0]])), "-1"),
         (lambda: hopbyte.Traffic.of_pairs(np.array([-1]), np.array([0]), np.array([1.0])), "-1"),
         (lambda: hopbyte.route_costs(hopbyte.load_fabric("torus:4"), ["nobody"]), "nobody"),

@@ -154,8 +154,15 @@ impl Traffic {
 
     /// Traffic of a square matrix of bytes, row = from, column = to.
     #[staticmethod]
-    fn of_matrix(matrix: PyArrayLike2<'_, f64, AllowTypeChange>) -> PyResult<Self> {
-        let matrix = matrix.as_array();
+    fn of_matrix(matrix: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let array = matrix.extract::<PyArrayLike2<'_, f64, AllowTypeChange>>();
+        let array = array.map_err(|error| {
+            let kind = matrix.get_type();
+            let expected =
+                "rows of equal length: a list of lists or a dense array of two dimensions";
+            PyValueError::new_err(format!("found {kind} ({error}), expected {expected}"))
+        })?;
+        let matrix = array.as_array();
         let (rows, columns) = matrix.dim();
         if rows != columns {
             let text = format!("found a {rows} × {columns} matrix, expected a square one");

@@ -173,6 +173,8 @@ const LINKS: &str = "{\"schema\":\"hopbyte.link/1\",\"link\":\"r0-0 X+\",\"recei
     {\"schema\":\"hopbyte.link/1\",\"link\":\"r0-0 X-\",\"received_bytes\":1}\n\
     {\"schema\":\"hopbyte.link/1\",\"summary\":{\"window_seconds\":0.5,\"rows\":2}}\n";
 
+const IP: &str = include_str!("../../../fuzz/seeds/interfaces/pdsh.txt");
+
 /// Format, content and fabric.
 fn samples() -> Vec<(&'static str, String, &'static str)> {
     vec![
@@ -204,6 +206,7 @@ fn samples() -> Vec<(&'static str, String, &'static str)> {
         ("OpenMetrics text", OPENMETRICS.into(), "gemini:4x4x24"),
         ("OpenMetrics text", PROMETHEUS.into(), "gemini:4x4x24"),
         ("ethtool -S", ETHTOOL.into(), "gemini:4x4x24"),
+        ("ip -s link, /proc/net/dev", IP.into(), "gemini:4x4x24"),
         ("snmpwalk of ifXTable", SNMP.into(), "gemini:4x4x24"),
         ("gNMI JSON", GNMI.into(), "gemini:4x4x24"),
         ("Prometheus JSON", API.into(), "gemini:4x4x24"),

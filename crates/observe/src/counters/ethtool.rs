@@ -149,6 +149,10 @@ const CUT: &str = "duration of a pause at the end of the list, where others may 
 /// Reason for lines of nodes without a heading.
 const NO_HEADING: &str = "line of a node without the heading 'NIC statistics:'";
 
+/// What to do about statistics without the name of their node.
+pub(super) const NO_NODE: &str =
+    "name it with --counters-of NODE, or print it before each line as pdsh does";
+
 /// Whether a line is a heading.
 pub(super) fn is_line(line: &[u8]) -> bool {
     line.ends_with(HEADING)
@@ -199,7 +203,7 @@ pub(super) fn readings(
         let own = Some(prefix.as_str()).filter(|p| !p.is_empty());
         let name = own.or(node).ok_or_else(|| {
             text.error("statistics of one interface", "the name of its node")
-                .hint("name it with --counters-of NODE, or print it before each line as pdsh does")
+                .hint(NO_NODE)
         })?;
         list.reading(text, name, left_out)
     });
@@ -213,7 +217,7 @@ fn heading(content: &str) -> Option<&str> {
 }
 
 /// Lines with the node before them as `pdsh` prints it; `dshbak` prints it once, between two rules.
-fn prefixed(text: &Text) -> Result<Vec<(Line<'_>, String)>, InputError> {
+pub(super) fn prefixed(text: &Text) -> Result<Vec<(Line<'_>, String)>, InputError> {
     let is_rule = |line: &[u8]| line.len() > 3 && line.iter().all(|&b| b == b'-');
     let mut lines = Vec::new();
     let mut of_node = String::new();

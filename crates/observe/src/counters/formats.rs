@@ -4,8 +4,9 @@ use super::delta::Moment;
 use super::end::End;
 use super::reading::Reading;
 use super::{
-    CounterOptions, aries_csv, aries_tiles, ethtool, gm, gnmi, gpcdr, ibswinfo, ldms_csv, ldms_ls,
-    link_lines, mads, openmetrics, ports, prometheus, registers, snmp, torus_table,
+    CounterOptions, aries_csv, aries_tiles, ethtool, gm, gnmi, gpcdr, ibswinfo, interfaces,
+    ldms_csv, ldms_ls, link_lines, mads, openmetrics, ports, prometheus, registers, snmp,
+    torus_table,
 };
 use crate::ObserveError;
 use crate::known::{Known, known, names};
@@ -198,6 +199,17 @@ const TABLE: &[Format] = &[
         is_line: ethtool::is_line,
         end: End::Line,
         read: Read::Readings(ethtool::readings),
+    },
+    Format {
+        known: known(
+            "ip -s link, /proc/net/dev",
+            "totals of a node's interfaces, as the kernel counts them",
+            "counters.md",
+            "interfaces",
+        ),
+        is_line: interfaces::is_line,
+        end: End::Line,
+        read: Read::Readings(interfaces::readings),
     },
     Format {
         known: known(

@@ -2,8 +2,8 @@
 //!
 //! [`read_counters`] recognises the format from the content: libgm text (paper 000, Fig. 4), per-link CSV of Aries
 //! (AriesNCL in DragonView's form), link tables of Blue Gene (Boxfish), LDMS (`ldms_ls -l`, `store_csv`), gpcdr
-//! metrics, Gemini and Aries registers, OpenMetrics text, answers of Prometheus, `ethtool -S`, SNMP, gNMI, and the output of
-//! `hopbyte links --json`. All are converted
+//! metrics, Gemini and Aries registers, OpenMetrics text, answers of Prometheus, `ethtool -S`, `ip -s link`, SNMP, gNMI, and
+//! the output of `hopbyte links --json`. All are converted
 //! to [`Totals`](hopbyte_fabric::Totals) or an [`Increase`]: bytes, packets and stalls by link. A device's arrival counters belong to the
 //! link that *ends* there, its departure stalls to the link that *begins* there (paper 000, V.B).
 //!
@@ -27,6 +27,7 @@ mod gnmi;
 mod gpcdr;
 mod ibswinfo;
 mod infiniband_exporters;
+mod interfaces;
 mod jobs;
 pub mod join;
 mod ldms_csv;

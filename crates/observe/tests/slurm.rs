@@ -254,6 +254,10 @@ fn topologies_that_slurm_refuses_are_refused() {
         ),
         ("SwitchName=a Nodes=n[5-1]", ":1: found Nodes=n[5-1]"),
         (
+            "SwitchName=a Nodes=n[1-99999999]",
+            "at most a million names",
+        ),
+        (
             "SwitchName=a Nodes=n1 Color=red",
             ":1: found Color=red, expected SwitchName, Switches",
         ),

@@ -15,7 +15,7 @@
 //! refuse is refused, with two exceptions: lists of cables that converters of InfiniBand scans write in this form (the
 //! switches have GUIDs for names), and parts of what `scontrol` prints.
 
-use super::{Block, EXPECTED, Names, Plan, REFUSED, Switch, Torus, not_a_tree};
+use super::{Block, EXPECTED, LIST, Names, Plan, REFUSED, Switch, Torus, not_a_tree};
 use crate::text::{Line, Text, decimal_u32, lossy, words};
 use hopbyte_fabric::InputError;
 use memchr::memchr;
@@ -122,10 +122,7 @@ impl Reader<'_> {
             let (key, value) = setting(word).ok_or_else(|| wrong("KEY=VALUE"))?;
             let mut list = || {
                 let names = self.names.of(&lossy(value));
-                names.ok_or_else(|| {
-                    wrong("names such as node[01-16,20],other")
-                        .hint("each [ needs its ], and ranges run upwards")
-                })
+                names.ok_or_else(|| wrong("names such as node[01-16,20],other").hint(LIST))
             };
             if let Some(kind) = NAMES.iter().position(|n| is_key(key, n)) {
                 let value = crate::fabric::names::name(value);

@@ -14,7 +14,7 @@
 //! Instead of `tree`: `block` (block_sizes, blocks), `ring` (rings), `torus3d` (toruses with dims and nodes),
 //! `flat`.
 
-use super::{Block, EXPECTED, MOST_NAMES, Names, Plan, REFUSED, Switch, Torus, not_a_tree};
+use super::{Block, EXPECTED, LIST, MOST_NAMES, Names, Plan, REFUSED, Switch, Torus, not_a_tree};
 use crate::fabric::names::{name, note_of};
 use crate::fabric::yaml::{self, Value, Yaml};
 use crate::text::{Line, Text};
@@ -124,7 +124,7 @@ impl Reader<'_> {
         let names = value.text().and_then(|t| self.names.borrow_mut().of(t));
         names.ok_or_else(|| {
             self.wrong(value, "names such as node[01-16,20],other")
-                .hint("each [ needs its ], and ranges run upwards")
+                .hint(LIST)
         })
     }
 

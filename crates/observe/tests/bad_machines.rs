@@ -221,7 +221,7 @@ fn documents_that_make_no_machine_are_refused() {
         (
             "machine/1",
             "machine/9",
-            "schema: found hopbyte.machine/9, expected hopbyte.machine/1",
+            "input: found schema: hopbyte.machine/9, expected hopbyte.machine/1",
         ),
         (
             "\"family\":\"torus\"",
@@ -242,6 +242,11 @@ fn documents_that_make_no_machine_are_refused() {
             "\"direction\":\"X+\"",
             "\"direction\":\"Q+\"",
             "direction of link",
+        ),
+        (
+            "\"name\":\"n0-1\"",
+            "\"name\":\"n0-0\"",
+            "two nodes have the name 'n0-0', expected parts of a valid machine\nhint: names must",
         ),
         (
             "\"host\":\"n0-0\"",

@@ -66,7 +66,22 @@ fn check_names(text: &Text, fabric: &Fabric) -> Result<(), InputError> {
     }
 }
 
-/// The error of parts that do not form a machine, with the file's name.
+/// The error of parts that do not form a machine, with the file's name in the place of the machine's.
 fn refused(text: &Text, error: &FabricError) -> InputError {
-    text.error(error.to_string(), "parts of a valid machine")
+    let whole = "parts of a valid machine";
+    match error {
+        FabricError::OutOfRange {
+            what,
+            found,
+            expected,
+        } => text.error(format!("{what}: {found}"), expected),
+        FabricError::Input(inner) => InputError {
+            file: text.file().to_owned(),
+            ..inner.clone()
+        },
+        other => match other.to_string().split_once("\nhint: ") {
+            Some((said, hint)) => text.error(said, whole).hint(hint),
+            None => text.error(other.to_string(), whole),
+        },
+    }
 }

@@ -334,64 +334,76 @@ impl Matrix {
         known.unwrap_or_else(|| name.to_ascii_lowercase())
     }
 
+    /// Number of NVLinks of a device to each other one.
+    fn nvlinks(&self, i: usize) -> impl Iterator<Item = u32> {
+        self.rows[i].iter().map(|cell| match cell {
+            Cell::NvLinks(n) => *n,
+            _ => 0,
+        })
+    }
+
     /// Adds GPUs and adapters, and the NVLinks between GPUs.
     fn devices(&self, inside: &mut Inside, routers: &[RouterId], notes: &mut Vec<String>) {
-        let links = |i: usize| {
-            self.rows[i]
-                .iter()
-                .map(|c| if let Cell::NvLinks(n) = c { *n } else { 0 })
-        };
-        let (tag, each) = (Between::NvLink.name(), Between::NvLink.assumed().1);
-        let rate = |count: u32| Rate {
-            bytes_per_s: f64::from(count) * each * 1e9,
-            known: true,
-        };
         // Links to switches are counted for every pair; more than a GPU has are such.
-        let switched = (0..routers.len()).any(|i| links(i).sum::<u32>() > NVLINKS_OF_GPU);
+        let sum = |i: usize| self.nvlinks(i).sum::<u32>();
+        let switched = (0..routers.len()).any(|i| sum(i) > NVLINKS_OF_GPU);
         let switch = switched.then(|| inside.router("nvswitch 0"));
         let mut own: Vec<RouterId> = Vec::new();
         let mut joints = 0;
         for (i, &at) in routers.iter().enumerate() {
-            let name = self.name(i);
-            let is_gpu = is_gpu(self.devices[i].as_bytes());
-            inside.count(if is_gpu { "GPU" } else { "adapter" });
-            let pci = Rate::assumed(INSIDE_PACKAGE);
-            let most = links(i).max().unwrap_or(0);
-            let (mut router, mut whole, mut kind) = (at, pci, "PCI");
-            if most > 0 {
-                let all = if switched { most } else { links(i).sum() };
-                // As in NCCL's files, a GPU with its own links is a junction, as fast as all of them.
-                router = inside.router(&format!("{name} links"));
-                inside.join(at, router, "PCI", pci);
-                whole = rate(all);
-                whole.bytes_per_s += pci.bytes_per_s;
-                kind = "GPU";
-                let ends = links(i).take(i).enumerate().filter(|(_, n)| *n > 0);
-                let ends: Vec<(RouterId, u32)> = match switch {
-                    Some(switch) => vec![(switch, most)],
-                    None => ends.map(|(j, n)| (own[j], n)).collect(),
-                };
-                joints += ends.len();
-                for (end, count) in ends {
-                    inside.join(router, end, tag, rate(count));
-                }
+            let most = self.nvlinks(i).max().unwrap_or(0);
+            let all = if switched { most } else { sum(i) };
+            let router = self.device(inside, i, at, all);
+            let before = self.nvlinks(i).take(i).enumerate();
+            let ends: Vec<(RouterId, u32)> = match switch {
+                Some(switch) => vec![(switch, most)],
+                None => before.map(|(j, n)| (own[j], n)).collect(),
+            };
+            for (end, count) in ends.into_iter().filter(|end| end.1 > 0) {
+                inside.join(router, end, Between::NvLink.name(), nvlinks(count));
+                joints += 1;
             }
             own.push(router);
-            let node = inside.device(&name, router, kind, whole);
-            if self.devices[i] != name {
-                inside.b.node_alias(self.devices[i].clone(), node);
-            }
         }
         if joints > 0 {
-            let ends = if switched {
-                "end at switches"
-            } else {
-                "join pairs of GPUs"
-            };
+            let ends = ["join pairs of GPUs", "end at switches"][usize::from(switched)];
+            let each = Between::NvLink.assumed().1;
             notes.push(format!(
-                "{joints} {tag} joints, which {ends}: the file has no architecture, {each} GB/s each way an {tag} are assumed"
+                "{joints} NVLink joints, which {ends}: the file has no architecture, {each} GB/s each way an NVLink are assumed"
             ));
         }
+    }
+
+    /// Adds a device with so many NVLinks; returns the router where these end.
+    fn device(&self, inside: &mut Inside, i: usize, at: RouterId, links: u32) -> RouterId {
+        let name = self.name(i);
+        let is_gpu = is_gpu(self.devices[i].as_bytes());
+        inside.count(if is_gpu { "GPU" } else { "adapter" });
+        let pci = Rate::assumed(INSIDE_PACKAGE);
+        let (router, rate, kind) = match links {
+            0 => (at, pci, "PCI"),
+            _ => {
+                // As in NCCL's files, a GPU with its own links is a junction, as fast as all of them.
+                let own = inside.router(&format!("{name} links"));
+                inside.join(at, own, "PCI", pci);
+                let mut whole = nvlinks(links);
+                whole.bytes_per_s += pci.bytes_per_s;
+                (own, whole, "GPU")
+            }
+        };
+        let node = inside.device(&name, router, kind, rate);
+        if self.devices[i] != name {
+            inside.b.node_alias(self.devices[i].clone(), node);
+        }
+        router
+    }
+}
+
+/// Rate of NVLinks each way, at the generation that is assumed without one.
+fn nvlinks(count: u32) -> Rate {
+    Rate {
+        bytes_per_s: f64::from(count) * Between::NvLink.assumed().1 * 1e9,
+        known: true,
     }
 }
 

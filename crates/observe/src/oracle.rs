@@ -576,52 +576,5 @@ fn announced(line: &[u8]) -> io::Result<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn every_metric_of_a_state_is_transmitted() {
-        let fabric = hopbyte_fabric::spec::fabric("torus:2x2").unwrap();
-        let mut state = LinkState::unknown(&fabric);
-        let links: Vec<_> = fabric.link_ids().collect();
-        let columns = [
-            &mut state.received_bytes,
-            &mut state.used_ratio,
-            &mut state.input_stall_ratio,
-            &mut state.credit_stall_ratio,
-            &mut state.input_stall_seconds,
-            &mut state.credit_stall_seconds,
-            &mut state.packets,
-            &mut state.errors,
-        ];
-        for (number, column) in columns.into_iter().enumerate() {
-            column.set(links[number % 3], Some(number as f64 + 0.5));
-        }
-        state.coverage[links[1].index()] = 0.75;
-        let packed = State::columns_of(&state);
-        let sent = State {
-            links: links.len(),
-            ..State::default()
-        };
-        let got = sent.link_state(&fabric, &packed).unwrap();
-        assert_eq!(format!("{got:?}"), format!("{state:?}"));
-    }
-
-    #[test]
-    fn an_oracle_that_does_not_answer_is_told_as_such() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("oracle");
-        let _silent = UnixListener::bind(&path).unwrap();
-        let mut oracle = Oracle::connect(path.to_str().unwrap()).unwrap();
-        oracle.set_timeout(Duration::from_millis(50));
-        let said = oracle.ask(&Ask::default(), &[]).unwrap_err().to_string();
-        assert!(said.contains("no answer within 0.05 s"), "{said}");
-        assert!(
-            said.contains("hint: is the program there an oracle"),
-            "{said}"
-        );
-    }
-}
+#[path = "oracle_tests.rs"]
+mod tests;

@@ -161,6 +161,25 @@ describe("the page of a mapping", () => {
     assert.equal(await page.locator("tr.lit").count(), 0);
   });
 
+  test("a pinned link is in the address: opened again it is pinned, and Back lets go", async () => {
+    const row = page.locator("#links-table tbody tr").nth(1);
+    await row.focus();
+    await row.press("Enter");
+    await page.mouse.move(300, 300);
+    const address = page.url();
+    assert.match(address, /#link=.+/);
+    await page.goBack();
+    assert.equal(await page.locator("tr.lit").count(), 0);
+    await page.goForward();
+    assert.equal(await row.evaluate((r) => r.classList.contains("lit")), true);
+    const other = await page.context().newPage();
+    await other.goto(address);
+    assert.equal(await other.locator("#links-table tbody tr").nth(1).evaluate((r) => r.classList.contains("lit")), true);
+    await other.close();
+    await row.press("Escape");
+    assert.ok(!page.url().includes("#"));
+  });
+
   test("classes of load can be hidden", async () => {
     const button = page.locator(".legend [data-mark=l1] button").first();
     const light = page.locator(".pictures .s .l1").first();

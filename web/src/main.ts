@@ -1,4 +1,5 @@
 // The script of a report: hover, sort, filter, turn. The page is readable without it.
+import { address } from "./address";
 import { load, loads } from "./data";
 import { legend } from "./legend";
 import { live } from "./live";
@@ -43,6 +44,7 @@ function start(): void {
   addEventListener("keydown", (event) => {
     if (event.key === "Escape") selection.pin(null);
   });
+  address(report, selection);
 }
 
 start();

@@ -24,6 +24,10 @@ export class Selection {
   private readonly pinListeners: Listener[] = [];
   private pinned: Target | null = null;
 
+  get held(): Target | null {
+    return this.pinned;
+  }
+
   onChange(listener: Listener): void {
     this.listeners.push(listener);
   }
@@ -40,7 +44,7 @@ export class Selection {
 
   /** Pins a target, or unpins it if it is pinned already. */
   pin(target: Target | null): void {
-    const same = target !== null && this.pinned !== null && key(target) === key(this.pinned);
+    const same = target !== null && key(target) === key(this.pinned);
     this.pinned = same ? null : target;
     this.tell(this.pinned);
     for (const listener of this.pinListeners) listener(this.pinned);
@@ -52,8 +56,8 @@ export class Selection {
 }
 
 /** Equal for equal targets; the links of a job change with the readings. */
-function key(target: Target): string {
-  return target.kind === "job" ? `job ${target.job}` : JSON.stringify(target);
+export function key(target: Target | null): string {
+  return target?.kind === "job" ? `job ${target.job}` : JSON.stringify(target);
 }
 
 const NONE: Lit = { links: [], nodes: [], routers: [], ranks: [] };

@@ -158,30 +158,28 @@ pub(super) fn is_line(line: &[u8]) -> bool {
     line.ends_with(HEADING)
 }
 
-/// One reading of the interface of each node.
+/// One reading of each node, whose interfaces are told apart by their order.
 pub(super) fn readings(
     text: &Text,
     node: Option<&str>,
     left_out: &mut LeftOut,
 ) -> Result<Vec<Reading>, InputError> {
-    let mut lists: BTreeMap<String, Statistics<'_>> = BTreeMap::new();
+    let mut lists: BTreeMap<String, Vec<Statistics<'_>>> = BTreeMap::new();
     let lines = prefixed(text)?;
     // `sort` and unordered `pdsh` have lines of a node before its heading.
-    for (line, content) in &lines {
-        let Some(prefix) = heading(content) else {
-            continue;
-        };
-        if lists.contains_key(prefix) {
-            let error = text.error_at(*line, "one interface of every node");
-            return Err(error.hint("give a file for each interface and moment"));
-        }
-        lists.insert(prefix.to_owned(), Statistics::default());
+    for prefix in lines.iter().filter_map(|(_, content)| heading(content)) {
+        lists
+            .entry(prefix.to_owned())
+            .or_default()
+            .push(Statistics::default());
     }
+    let mut headings: BTreeMap<&str, usize> = BTreeMap::new();
     // Text before the heading of an interface without a node is none of its statistics.
     let mut begun = false;
     for (line, content) in &lines {
         if let Some(prefix) = heading(content) {
             begun |= prefix.is_empty();
+            *headings.entry(prefix).or_default() += 1;
             continue;
         }
         let (prefix, rest) = match content.split_once(": ") {
@@ -192,20 +190,34 @@ pub(super) fn readings(
             continue;
         };
         match lists.get_mut(prefix) {
-            Some(list) if begun || !prefix.is_empty() => {
-                list.take(text, *line, name, value.trim())?;
+            Some(lists) if begun || !prefix.is_empty() => {
+                let before = headings.get(prefix).copied().unwrap_or(0);
+                if before == 0 && lists.len() > 1 {
+                    let expected = "the heading of an interface before its statistics";
+                    let hint = "lists of several interfaces of a node have to be in order: not sorted, nor by pdsh without `| dshbak`";
+                    return Err(text.error_at(*line, expected).hint(hint));
+                }
+                lists[before.saturating_sub(1)].take(text, *line, name, value.trim())?;
             }
             Some(_) => {}
             None => left_out.note(NO_HEADING, name.split(':').next().unwrap_or_default()),
         }
     }
-    let read = lists.into_iter().map(|(prefix, list)| {
+    let read = lists.into_iter().map(|(prefix, lists)| {
         let own = Some(prefix.as_str()).filter(|p| !p.is_empty());
         let name = own.or(node).ok_or_else(|| {
             text.error("statistics of one interface", "the name of its node")
                 .hint(NO_NODE)
         })?;
-        list.reading(text, name, left_out)
+        let (mut layout, mut values) = (Layout::new(name, "ethtool"), Vec::new());
+        for (list, number) in lists.iter().zip(1..) {
+            let port = match number {
+                1 => "ethtool".to_owned(),
+                _ => format!("ethtool {number}"),
+            };
+            list.add(text, &Port::Named(port), &mut layout, &mut values, left_out)?;
+        }
+        Ok(Reading::of(Arc::new(layout), Moment::default(), &values))
     });
     read.collect()
 }
@@ -276,12 +288,15 @@ impl<'a> Statistics<'a> {
         Ok(Some(number.ok_or_else(wrong)?))
     }
 
-    fn reading(
+    /// Adds the counters of the interface.
+    fn add(
         &self,
         text: &Text,
-        node: &str,
+        port: &Port,
+        layout: &mut Layout,
+        values: &mut Vec<Option<u64>>,
         left_out: &mut LeftOut,
-    ) -> Result<Reading, InputError> {
+    ) -> Result<(), InputError> {
         let driver = DRIVERS.iter().find(|d| self.values.contains_key(d.marker));
         let Some(driver) = driver else {
             let markers: Vec<&str> = DRIVERS.iter().map(|d| d.marker).collect();
@@ -289,11 +304,9 @@ impl<'a> Statistics<'a> {
             let error = text.error("no counter of the port", expected);
             return Err(error.hint("the counters of this driver are not known; /sys/class/net/INTERFACE/statistics has the kernel's"));
         };
-        let mut layout = Layout::new(node, "ethtool");
-        let port = Port::Named("ethtool".into());
-        let (mut values, mut used) = (Vec::new(), HashSet::new());
+        let mut used = HashSet::new();
         for &(name, kernel) in driver.counters {
-            if names::interface(&mut layout, &port, kernel).is_some() {
+            if names::interface(layout, port, kernel).is_some() {
                 values.push(self.value(text, name)?);
                 used.insert(name);
             }
@@ -308,7 +321,7 @@ impl<'a> Statistics<'a> {
                 left_out.note(CUT, name.as_str());
                 continue;
             }
-            let counter = layout.counter(&port, name.as_str(), quantity, 1e3);
+            let counter = layout.counter(port, name.as_str(), quantity, 1e3);
             counter.combine = Combine::Max;
             counter.behaviour = Behaviour {
                 most_per_second: Some(1e6),
@@ -320,7 +333,7 @@ impl<'a> Statistics<'a> {
         for name in self.values.keys().filter(|n| !used.contains(n.as_str())) {
             left_out.note(OTHER, name.as_str());
         }
-        Ok(Reading::of(Arc::new(layout), Moment::default(), &values))
+        Ok(())
     }
 }
 

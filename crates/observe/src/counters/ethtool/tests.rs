@@ -63,12 +63,6 @@ fn a_list_that_ends_within_the_pauses_has_none() {
 
 #[test]
 fn what_is_missing_is_said() {
-    let one = TWO.replace("n1: ", "").replace("n2: ", "");
-    assert!(
-        read(&one, Some("n1"))
-            .unwrap_err()
-            .contains("one interface")
-    );
     let one = "NIC statistics:\n     rx_bytes: 1\n     rx_errors: 2\n";
     assert!(read(one, None).unwrap_err().contains("name of its node"));
     assert_eq!(read(one, Some("n7")).unwrap().0[0].layout.node, "n7");
@@ -92,6 +86,38 @@ fn of_node(node: &str, bytes: u64) -> Vec<String> {
         "     rx_errors: 2".into(),
     ];
     lines.map(|l| format!("{node}: {l}")).to_vec()
+}
+
+#[test]
+fn interfaces_of_a_node_are_told_apart_by_their_order() {
+    let lines = [of_node("n1", 5), of_node("n2", 7), of_node("n1", 6)].concat();
+    let (found, said) = read(&lines.join("\n"), None).unwrap();
+    assert_eq!(said, Vec::<String>::new());
+    let bytes = |i: usize| {
+        let reading: &Reading = &found[i];
+        let counters = reading.layout.counters.iter().zip(0..);
+        let bytes = counters.filter(|(c, _)| &*c.name == "rx_bytes");
+        bytes
+            .map(|(c, i)| {
+                (
+                    reading.layout.ports[usize::from(c.port)].to_string(),
+                    reading.get(i),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    let port = |name: &str, bytes| (name.to_owned(), Some(bytes));
+    assert_eq!(bytes(0), [port("ethtool", 5), port("ethtool 2", 6)]);
+    assert_eq!(bytes(1), [port("ethtool", 7)]);
+    // Sorted lines do not say of which interface they are.
+    let mut sorted = lines;
+    sorted.sort();
+    sorted.reverse();
+    let error = read(&sorted.join("\n"), None).unwrap_err();
+    assert!(
+        error.contains("the heading of an interface before"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -127,7 +127,7 @@ named! {
         => counted("B", f64::INFINITY, Source::Counters(|s| &s.received_bytes)),
     Packets = "packets": "Packets received in the window"
         => counted("packets", f64::INFINITY, Source::Counters(|s| &s.packets)),
-    Errors = "errors": "Transmission errors in the window"
+    Errors = "errors": "Transmission errors and dropped packets in the window"
         => counted("errors", f64::INFINITY, Source::Counters(|s| &s.errors)),
 }
 

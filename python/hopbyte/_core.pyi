@@ -50,6 +50,10 @@ __all__ = [
     "RouteCosts",
     "Traffic",
     "__version__",
+    "_links",
+    "_machine",
+    "_placement",
+    "_traffic",
     "analyse_probe",
     "blame",
     "evaluate",
@@ -267,6 +271,19 @@ class Mapping:
     def report(self, path: _Path | None = None, *, title: str = "") -> str: ...
     def _repr_html_(self) -> str: ...
 
+# What pickles call.
+def _links(machine: Machine, files: str | None) -> Links: ...
+def _machine(source: str) -> Machine: ...
+def _placement(
+    machine: Machine, nodes: Sequence[tuple[str, int]], ranks: Sequence[tuple[int, int]]
+) -> Placement: ...
+def _traffic(
+    source: str,
+    tasks: int,
+    from_rank: NDArray[np.uint32],
+    to_rank: NDArray[np.uint32],
+    bytes: NDArray[np.float64],
+) -> Traffic: ...
 def run(arguments: Sequence[str]) -> int: ...
 def load_fabric(
     source: _Path,

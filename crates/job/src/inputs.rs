@@ -2,7 +2,6 @@
 
 use crate::error::{Result, refuse};
 use crate::live;
-use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::{Allocation, Fabric, LeftOut, LinkCounts, LinkState, NodeId};
 use hopbyte_observe::counters::{Counted, without_links};
 use hopbyte_observe::kinds::{Content, of_another_kind};
@@ -173,9 +172,8 @@ pub fn nodes(
     )
 }
 
-/// An allocation of nodes, with their slots if given. The others get `ranks_per_node`, or the
-/// fewest slots that hold all tasks. On described hosts the ranks are those of a host, dealt to its places; without
-/// them every place is offered.
+/// An allocation of nodes, with their slots if given. The others get `ranks_per_node`, which are those of a host, dealt to
+/// its endpoints or described places, or the fewest slots that hold all tasks.
 ///
 /// # Errors
 /// A node is named twice, or has no slot.
@@ -192,10 +190,9 @@ pub fn allocate(
         .sum();
     let open = nodes.iter().filter(|(_, slots)| slots.is_none()).count();
     let fewest = tasks.saturating_sub(given).div_ceil(open.max(1)).max(1) as u32;
-    if let (Some(ranks), Some(inside)) = (ranks_per_node, fabric.inside()) {
-        return allocate_hosts(&nodes, ranks, fabric, inside);
+    if let Some(ranks) = ranks_per_node {
+        return allocate_hosts(&nodes, ranks, fabric);
     }
-    let slots = ranks_per_node.unwrap_or(fewest);
     let is_gpu = |node| fabric.inside().is_some_and(|i| i.is_exclusive(node));
     for &(node, slots) in nodes.iter().filter(|n| is_gpu(n.0)) {
         if let Some(slots) = slots.filter(|&s| s > 1) {
@@ -207,7 +204,7 @@ pub fn allocate(
     }
     let nodes = nodes
         .into_iter()
-        .map(|(node, own)| (node, own.unwrap_or(if is_gpu(node) { 1 } else { slots })));
+        .map(|(node, own)| (node, own.unwrap_or(if is_gpu(node) { 1 } else { fewest })));
     Ok(Allocation::new(fabric, nodes.collect())?)
 }
 
@@ -216,16 +213,20 @@ fn allocate_hosts(
     nodes: &[(NodeId, Option<u32>)],
     ranks: u32,
     fabric: &Fabric,
-    inside: &Inside,
 ) -> Result<Allocation> {
-    let host = |n: NodeId| fabric.node(n).host.as_str();
+    let host = |n: NodeId| {
+        let node = fabric.node(n);
+        let host = Some(node.host.as_str()).filter(|host| !host.is_empty());
+        host.unwrap_or(&node.name)
+    };
+    let is_gpu = |node| fabric.inside().is_some_and(|i| i.is_exclusive(node));
     let mut open: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
     for &(node, _) in nodes.iter().filter(|n| n.1.is_none()) {
         open.entry(host(node)).or_default().push(node);
     }
     let mut dealt: HashMap<NodeId, u32> = HashMap::new();
     for (name, places) in &open {
-        let gpus = places.iter().all(|&p| inside.is_exclusive(p));
+        let gpus = places.iter().all(|&p| is_gpu(p));
         if gpus && ranks as usize > places.len() {
             refuse!(
                 "found {ranks} ranks on {name}, expected at most {}, one for each GPU\nhint: allocate more hosts",
@@ -246,8 +247,38 @@ fn allocate_hosts(
 
 #[cfg(test)]
 mod tests {
-    use super::LinkReading;
-    use hopbyte_fabric::{LinkState, spec};
+    use super::{LinkReading, nodes};
+    use hopbyte_fabric::units::BytesPerSecond;
+    use hopbyte_fabric::{FabricBuilder, Family, LinkState, spec};
+
+    #[test]
+    fn ranks_per_node_are_those_of_a_host_with_several_adapters() {
+        let mut builder = FabricBuilder::new(Family::Generic, "two hosts");
+        let switch = builder.router("s", &[]);
+        let kind = builder.kind("host", false);
+        for (name, host) in [
+            ("a 1", "a"),
+            ("a 2", "a"),
+            ("a 3", "a"),
+            ("b 1", "b"),
+            ("b 2", "b"),
+        ] {
+            builder.node_with_link(name, host, switch, kind, BytesPerSecond(1e9));
+        }
+        let fabric = builder.finish().unwrap();
+        for (ranks, expected) in [(2, [1, 1, 0, 1, 1]), (4, [2, 1, 1, 2, 2])] {
+            let found = nodes("a,b", Some(ranks), 4, &fabric).unwrap();
+            let slots = |n: usize| {
+                let node = fabric.node_ids().nth(n).unwrap();
+                found
+                    .nodes()
+                    .iter()
+                    .find(|s| s.0 == node)
+                    .map_or(0, |s| s.1)
+            };
+            assert_eq!(std::array::from_fn(slots), expected);
+        }
+    }
 
     #[test]
     fn a_reading_without_a_link_answers_nothing() {

@@ -424,6 +424,16 @@ Ca	2 "H-0000000000000010"	# "h1 HCA-1"
 "#;
 
 #[test]
+fn names_with_spaces_are_hosts_of_their_own() {
+    let text = SMALL
+        .replace("h1 HCA", "node 1 HCA")
+        .replace("h2 HCA", "node 2 HCA");
+    let f = parse(&text).unwrap().fabric;
+    let ports = |host: &str| f.find_host(host).len();
+    assert_eq!([ports("node 1"), ports("node 2"), ports("node")], [2, 1, 0]);
+}
+
+#[test]
 fn trouble_is_noted_and_never_guessed() {
     let m = parse(SMALL).unwrap();
     let f = &m.fabric;

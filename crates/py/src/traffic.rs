@@ -52,11 +52,11 @@ pub fn load_traffic(py: Python<'_>, source: PathBuf) -> PyResult<Traffic> {
 pub fn _traffic(
     source: String,
     tasks: usize,
-    from: PyReadonlyArray1<'_, u32>,
-    to: PyReadonlyArray1<'_, u32>,
+    from_rank: PyReadonlyArray1<'_, u32>,
+    to_rank: PyReadonlyArray1<'_, u32>,
     bytes: PyReadonlyArray1<'_, f64>,
 ) -> PyResult<Traffic> {
-    let pairs = from.as_array().into_iter().zip(to.as_array());
+    let pairs = from_rank.as_array().into_iter().zip(to_rank.as_array());
     let entries = pairs.zip(bytes.as_array());
     let entries = entries.map(|((&from, &to), &bytes)| (from, to, bytes, 0));
     let exchange = Exchange::new(tasks, entries).map_err(python)?;

@@ -192,7 +192,7 @@ const TABLE: &[Format] = &[
     Format {
         known: known(
             "ethtool -S",
-            "totals of a node's interface, by its driver's names",
+            "totals of a node's interfaces, by their drivers' names",
             "counters.md",
             "ethtool",
         ),

@@ -2,7 +2,7 @@
 
 use super::{PortKey, Scan, guid_text};
 use hopbyte_fabric::RouterId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Two adapter ports belong to one adapter when their GUIDs are this close.
 const ONE_ADAPTER: u64 = 8;
@@ -18,6 +18,10 @@ impl Scan {
         for (key, _) in nodes {
             let description = &self.devices[key.0 as usize].description;
             by_description.entry(description).or_default().push(*key);
+        }
+        let mut starts: HashMap<&str, HashSet<&str>> = HashMap::new();
+        for (first, whole) in by_description.keys().filter_map(|d| host_in(d)) {
+            starts.entry(first).or_default().insert(whole);
         }
         let ports_of = count(nodes.iter().map(|((device, _), _)| *device));
         nodes
@@ -35,8 +39,11 @@ impl Scan {
                     None => format!("{}[{}]", device.id, key.1),
                 };
                 let name = unique_name(&device.description, named.len() == 1, &identity);
-                let host = match device.description.split_whitespace().next() {
-                    Some(word) if self.is_one_adapter(named) => word.to_owned(),
+                let host = match host_in(&device.description) {
+                    Some((first, whole)) if self.is_one_adapter(named) => {
+                        let is_alone = starts.get(first).is_none_or(|others| others.len() < 2);
+                        if is_alone { first } else { whole }.to_owned()
+                    }
                     _ => name.clone(),
                 };
                 (name, host)
@@ -56,6 +63,20 @@ impl Scan {
             _ => ports.len() <= PORTS,
         }
     }
+}
+
+/// Begins of names of adapters in descriptions.
+const ADAPTERS: [&str; 7] = ["HCA-", "mlx", "hfi", "qib", "bnxt_re", "irdma", "ib"];
+
+/// The first word of a description, and all words before the adapter's name at its end (`node 1` of `node 1 HCA-1`): the
+/// host of names with spaces, whose first word several hosts share.
+fn host_in(description: &str) -> Option<(&str, &str)> {
+    let description = description.trim();
+    let first = description.split_whitespace().next()?;
+    let whole = description.rsplit_once(' ').filter(|(_, last)| {
+        last.ends_with(|c: char| c.is_ascii_digit()) && ADAPTERS.iter().any(|a| last.starts_with(a))
+    });
+    Some((first, whole.map_or(first, |(whole, _)| whole.trim_end())))
 }
 
 /// How often each item occurs.

@@ -10,6 +10,7 @@ mod nodes;
 mod places;
 mod training;
 
+pub(crate) use nodes::Names;
 pub use nodes::{deal, host_line, host_list, host_names, parse_node_list, parse_nodes};
 pub use places::Placed;
 

@@ -141,22 +141,29 @@ impl Place<'_> {
     }
 }
 
-/// Names of nodes, and of hosts with several.
-pub(super) struct Names<'a> {
+/// Names of nodes, and of hosts with several; a domain may be missing on either side.
+pub(crate) struct Names<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) hosts: HashMap<&'a str, Vec<NodeId>>,
+    /// Hosts with a domain by their first label; `None` if several have it.
+    labels: HashMap<&'a str, Option<&'a str>>,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn of(fabric: &'a Fabric) -> Self {
+    pub(crate) fn of(fabric: &'a Fabric) -> Self {
         let several = |h: &(&str, Vec<NodeId>)| h.1.len() > 1;
+        let hosts = fabric.places_by_host();
+        let mut labels = HashMap::new();
+        for &(host, _) in &hosts {
+            if let Some((label, _)) = host.split_once('.').filter(|_| is_host(host)) {
+                let known = labels.entry(label).or_insert(Some(host));
+                *known = known.filter(|&h| h == host);
+            }
+        }
         Self {
             fabric,
-            hosts: fabric
-                .places_by_host()
-                .into_iter()
-                .filter(several)
-                .collect(),
+            hosts: hosts.into_iter().filter(several).collect(),
+            labels,
         }
     }
 
@@ -167,14 +174,20 @@ impl<'a> Names<'a> {
         of_host.or_else(|| self.fabric.node_named(name).map(places))
     }
 
+    /// The places of a name, which may have a domain that the fabric's lacks (`host.cluster.example`), or lack its domain.
+    pub(crate) fn places(&self, name: &str) -> Option<Vec<NodeId>> {
+        let alone = || {
+            let (host, _) = name.split_once('.').filter(|_| is_host(name))?;
+            self.known(host)
+        };
+        let whole = || self.known(self.labels.get(name).copied().flatten()?);
+        self.known(name).or_else(alone).or_else(whole)
+    }
+
     pub(super) fn find(&self, name: &str) -> Result<Vec<NodeId>, FabricError> {
-        match self.known(name) {
+        match self.places(name) {
             Some(places) => Ok(places),
-            // With its domain: `host.cluster.example`.
-            None => match name.split_once('.').and_then(|(host, _)| self.known(host)) {
-                Some(places) if name.starts_with(|c: char| c.is_ascii_alphabetic()) => Ok(places),
-                _ => Ok(self.fabric.places_at(self.fabric.find_node(name)?)),
-            },
+            None => Ok(self.fabric.places_at(self.fabric.find_node(name)?)),
         }
     }
 
@@ -200,6 +213,11 @@ impl<'a> Names<'a> {
             .map(|(place, slots)| (place, Some(slots)))
             .collect())
     }
+}
+
+/// Whether a name with a dot may be a host with its domain, and no number or address.
+fn is_host(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
 /// Slots of a host dealt to its places in blocks, the first ones taking one more; places without a slot are left out.

@@ -4,7 +4,7 @@ use super::{Jobs, Then, pods};
 use crate::ObserveError;
 use crate::counters::end::End;
 use crate::counters::ldms_ls::date_ns;
-use crate::placement::host_list;
+use crate::placement::{Names, host_list};
 use crate::text::{Text, cell_texts, lossy};
 use hopbyte_fabric::{Fabric, InputError};
 use serde_json::{Map, Value};
@@ -79,7 +79,7 @@ pub(super) fn place(
     then: Then,
 ) -> Result<Jobs, ObserveError> {
     let mut jobs = Jobs::default();
-    let mut others = 0;
+    let (mut others, names) = (0, Names::of(fabric));
     let timed = |j: &Listed| j.end.is_some() || j.start.is_some_and(f64::is_finite);
     jobs.change = listed.iter().any(|j| j.running.is_none() && timed(j));
     for job in listed {
@@ -95,8 +95,8 @@ pub(super) fn place(
             )
         })?;
         for host in hosts {
-            match fabric.node_named(&host) {
-                Some(node) => jobs.put(node, &job.id),
+            match names.places(&host) {
+                Some(places) => places.into_iter().for_each(|node| jobs.put(node, &job.id)),
                 None => jobs.unmatched += 1,
             }
         }

@@ -1,6 +1,7 @@
 use super::jobs as jobs_of;
 use super::*;
-use hopbyte_fabric::spec;
+use hopbyte_fabric::units::BytesPerSecond;
+use hopbyte_fabric::{FabricBuilder, Family, spec};
 
 fn read(content: &str, fabric: &Fabric) -> Result<Jobs, String> {
     let text = Text::from_bytes("jobs.csv", content.as_bytes(), Limits::TEXT).unwrap();
@@ -152,6 +153,28 @@ fn every_batch_system_lists_the_same_jobs() {
         (jobs.ids().len(), jobs.nodes(), jobs.unmatched, jobs.others),
         (2, 3, 1, 0)
     );
+}
+
+#[test]
+fn hosts_have_all_their_adapters_with_and_without_their_domain() {
+    let mut builder = FabricBuilder::new(Family::Generic, "three hosts");
+    let switch = builder.router("s", &[]);
+    let kind = builder.kind("host", false);
+    for (name, host) in [
+        ("a HCA-1", "a.site.org"),
+        ("a HCA-2", "a.site.org"),
+        ("b HCA-1", "b.site.org"),
+        ("b.other HCA-1", "b.other.org"),
+        ("c HCA-1", "c"),
+    ] {
+        builder.node_with_link(name, host, switch, kind, BytesPerSecond(1e9));
+    }
+    let fabric = builder.finish().unwrap();
+    let jobs = read("node,job\na,1\nb.site.org,2\nc.site.org,3\n", &fabric).unwrap();
+    assert_eq!([0, 1, 2].map(|job| jobs.nodes_of(job).len()), [2, 1, 1]);
+    // Two hosts are called b.
+    let jobs = read("node,job\na.site.org,1\nb,2\n", &fabric).unwrap();
+    assert_eq!((jobs.nodes(), jobs.unmatched), (2, 1));
 }
 
 #[test]

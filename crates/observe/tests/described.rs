@@ -112,7 +112,7 @@ fn options_that_describe_no_host_are_refused() {
         ),
         (
             &["mi300x", "dgx-h100"],
-            "--hosts dgx-h100: found none, expected hosts that --hosts mi300x does not",
+            "--hosts dgx-h100: found no host that is left for it",
         ),
     ] {
         let error = of(hosts).unwrap_err();

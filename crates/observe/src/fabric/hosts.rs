@@ -55,7 +55,6 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
     }
     let mut record: Option<HostsRecord> = None;
     let mut choice = Choice::default();
-    let mut of_rest: Option<&String> = None;
     // Lists first: the others take the rest.
     let (listed, open): (Vec<&String>, Vec<&String>) =
         options.iter().partition(|o| o.contains('@'));
@@ -82,15 +81,6 @@ pub fn attach(mut machine: Machine, options: &[String]) -> Result<Machine, Obser
             choice.add(spec.rule, kind.contains('/'), option)?;
             let (chosen, rest) = choose(all, list, spec.kind.gpus == 0, option)?;
             all = rest;
-            let before = of_rest.filter(|_| list.is_empty() && chosen.is_empty());
-            if let Some(before) = before {
-                let expected = format!("hosts that --hosts {before} does not describe already");
-                let error = InputError::new(format!("--hosts {option}"), "none", expected);
-                return Err(error
-                    .hint("name the hosts of one of them: KIND@n[01-18]")
-                    .into());
-            }
-            of_rest = of_rest.or(list.is_empty().then_some(option));
             notes.push(counts(option, &spec, &chosen));
             in_domains(&fabric, spec, chosen, &known, false)?
         };

@@ -112,7 +112,6 @@ fn interfaces_of_a_node_are_told_apart_by_their_order() {
     // Sorted lines do not say of which interface they are.
     let mut sorted = lines;
     sorted.sort();
-    sorted.reverse();
     let error = read(&sorted.join("\n"), None).unwrap_err();
     assert!(
         error.contains("the heading of an interface before"),

@@ -111,7 +111,8 @@ fn traffic_at_a_port_without_a_link_is_told() {
         "{said}"
     );
     assert!(said.contains("0x0000000000000002[7]"), "{said}");
-    assert_eq!(of([100, 100]), "", "that of an earlier time");
+    let earlier = of([100, 100]);
+    assert!(!earlier.contains("counts traffic"), "{earlier}");
 }
 
 #[test]

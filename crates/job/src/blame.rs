@@ -121,6 +121,9 @@ pub struct Blame {
     pub causes: Vec<Cause>,
     /// Faults that these counters cannot show.
     pub not_judged: Vec<String>,
+    /// Whether waiting is among them, so that a cause may be hidden.
+    #[serde(skip)]
+    pub waiting_is_open: bool,
 }
 
 /// Symptoms of a link.
@@ -235,7 +238,8 @@ pub fn blame(
             frozen::names(fabric, &begun.hidden)
         ));
     }
-    if jobs.is_none() && causes.is_empty() && waiting.len() > begun.unread {
+    let without_jobs = jobs.is_none() && causes.is_empty() && waiting.len() > begun.unread;
+    if without_jobs {
         not_judged.push(format!(
             "waiting at {}: without --jobs it is not known which links their packets need",
             links(waiting.len())
@@ -289,6 +293,10 @@ pub fn blame(
         links_full: full.len(),
         causes,
         not_judged,
+        waiting_is_open: !full.is_empty()
+            || begun.unread > 0
+            || !begun.hidden.is_empty()
+            || without_jobs,
     })
 }
 

@@ -160,6 +160,14 @@ impl Text {
         text[start..].trim_ascii_start()
     }
 
+    /// Refuses a text of more bytes than a format's documents may have.
+    pub fn at_most(&self, bytes: usize, expected: impl Into<String>) -> Result<(), InputError> {
+        if self.bytes.len() <= bytes {
+            return Ok(());
+        }
+        Err(self.error(format!("{} bytes", self.bytes.len()), expected))
+    }
+
     /// The whole text as JSON.
     ///
     /// # Errors

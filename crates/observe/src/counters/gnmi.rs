@@ -70,11 +70,8 @@ pub(super) fn readings(
     node: Option<&str>,
     left_out: &mut LeftOut,
 ) -> Result<Vec<Reading>, InputError> {
-    if text.bytes().len() > LARGEST {
-        let found = format!("{} bytes", text.bytes().len());
-        let error = text.error(found, format!("at most {LARGEST} bytes of telemetry"));
-        return Err(error.hint("split the file between two messages"));
-    }
+    let bounded = text.at_most(LARGEST, format!("at most {LARGEST} bytes of telemetry"));
+    bounded.map_err(|e| e.hint("split the file between two messages"))?;
     let mut scan = Scan {
         text,
         node,

@@ -83,11 +83,8 @@ pub(super) fn readings(
     node: Option<&str>,
     left_out: &mut LeftOut,
 ) -> Result<Vec<Reading>, InputError> {
-    if text.bytes().len() > LARGEST {
-        let found = format!("{} bytes", text.bytes().len());
-        let error = text.error(found, format!("an answer of at most {LARGEST} bytes"));
-        return Err(error.hint("query fewer metrics, or a shorter time"));
-    }
+    let bounded = text.at_most(LARGEST, format!("an answer of at most {LARGEST} bytes"));
+    bounded.map_err(|e| e.hint("query fewer metrics, or a shorter time"))?;
     let mut samples = Vec::new();
     // Values by target and time, each with its series.
     let mut scrapes: BTreeMap<(String, u64), Vec<(usize, f64)>> = BTreeMap::new();

@@ -59,7 +59,7 @@ impl Described {
         let guids = guids(&fabric);
         let is_adapter = |n: &NodeId| {
             let name = &fabric.node(*n).name;
-            guids.contains_key(n) || ADAPTERS.iter().any(|a| name.starts_with(a))
+            guids.contains_key(n) || is_adapter_name(name)
         };
         let adapters: Vec<(NodeId, Option<u64>)> = fabric
             .node_ids()
@@ -184,6 +184,11 @@ fn merged(links: impl Iterator<Item = InnerLink>) -> Vec<InnerLink> {
 const ADAPTERS: [&str; 10] = [
     "mlx", "hfi", "hsn", "cxi", "nic", "ib", "bnxt", "irdma", "roce", "rdma",
 ];
+
+/// Whether a name begins as an adapter's.
+pub(super) fn is_adapter_name(name: &str) -> bool {
+    ADAPTERS.iter().any(|start| name.starts_with(start))
+}
 
 /// Whether a name is a word and a number: `gpu0`, `core 3`.
 pub fn is_numbered(name: &str, word: &str) -> bool {

@@ -27,8 +27,7 @@ pub fn blame_text(found: &Blame, colour: bool) -> String {
         let _ = writeln!(out, "# not judged: {lack}");
     }
     if found.causes.is_empty() {
-        let is_open = |lack: &String| lack.starts_with("waiting at ");
-        out.push_str(match found.not_judged.iter().any(is_open) {
+        out.push_str(match found.waiting_is_open {
             false => "nothing to do: no link, node or adapter stands out\n",
             true => "no link, node or adapter stands out in what was judged\n",
         });

@@ -1,5 +1,6 @@
 //! Names of switches and nodes, and which nodes are ports of one host.
 
+use super::super::host_files::is_adapter_name;
 use super::{PortKey, Scan, guid_text};
 use hopbyte_fabric::RouterId;
 use std::collections::{HashMap, HashSet};
@@ -65,16 +66,15 @@ impl Scan {
     }
 }
 
-/// Begins of names of adapters in descriptions.
-const ADAPTERS: [&str; 7] = ["HCA-", "mlx", "hfi", "qib", "bnxt_re", "irdma", "ib"];
-
 /// The first word of a description, and all words before the adapter's name at its end (`node 1` of `node 1 HCA-1`): the
 /// host of names with spaces, whose first word several hosts share.
 fn host_in(description: &str) -> Option<(&str, &str)> {
     let description = description.trim();
     let first = description.split_whitespace().next()?;
     let whole = description.rsplit_once(' ').filter(|(_, last)| {
-        last.ends_with(|c: char| c.is_ascii_digit()) && ADAPTERS.iter().any(|a| last.starts_with(a))
+        let of_descriptions = ["HCA-", "qib"];
+        last.ends_with(|c: char| c.is_ascii_digit())
+            && (is_adapter_name(last) || of_descriptions.iter().any(|a| last.starts_with(a)))
     });
     Some((first, whole.map_or(first, |(whole, _)| whole.trim_end())))
 }

@@ -180,7 +180,7 @@ static void starts_time(uint64_t begun, int call)
         hopbyte_trace_time(begun, ended);
 }
 
-/* Before the call: what follows from its messages may be in the trace of another thread before it returns. */
+/* Before the call: waits of other threads for consequences of its messages may be in the trace before it returns. */
 static void starts_count(int count, MPI_Request *requests)
 {
     if (hopbyte_tracing())

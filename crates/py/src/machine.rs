@@ -53,7 +53,7 @@ pub fn load_fabric(
     })
 }
 
-/// Machines that were pickled or unpickled here, by their source: what belonged to one machine still does afterwards.
+/// Machines that were pickled or unpickled here, by their source: objects of one machine stay those of one.
 static PICKLED: Mutex<BTreeMap<String, Weak<hopbyte_job::Machine>>> = Mutex::new(BTreeMap::new());
 
 fn known() -> MutexGuard<'static, BTreeMap<String, Weak<hopbyte_job::Machine>>> {

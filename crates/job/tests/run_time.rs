@@ -266,7 +266,7 @@ fn verify_compares_with_what_was_known_before_the_run() {
     let run = &first.runs[0];
     assert!(first.holds() && first.kept && first.interval.contains("assumed"));
     assert!((run.predicted_seconds / 1.3 - 1.0 - run.error_percent / 100.0).abs() < 1e-9);
-    // Its own interval is the assumption that was there before it; the next run has the error of the first.
+    // Its own interval is the assumption that was there before it; the next run has the error of the first, which is above the usual.
     let off = run.seconds - run.predicted_seconds;
     record(&folder.path().join("second"), 1.3 + off);
     let second = verify("second", 15.0).unwrap();
@@ -314,6 +314,14 @@ fn measured_runs_are_kept_and_become_the_interval() {
     assert!((learnt.measured[0].error_ratio - (1.0 / 1.1 - 1.0)).abs() < 1e-6);
     // The measured run is at the end of the interval of its own placement.
     assert!((learnt.placements[0].most_seconds / (1.1 * in_order) - 1.0).abs() < 1e-6);
+    // Few runs leave placements apart, and do not make an interval narrower than usual; that of the reference's gain is zero.
+    let (reference, random) = (&learnt.placements[0], &learnt.placements[1]);
+    let network = random.latency_seconds + random.bandwidth_seconds + random.contention_seconds;
+    let width = random.most_gain_ratio - random.least_gain_ratio;
+    assert!(width > 2.0 * 0.08 * network / in_order, "{width}");
+    let own = (reference.least_gain_ratio, reference.most_gain_ratio);
+    assert_eq!(own, (0.0, 0.0));
+    assert!(learnt.interval.contains("fewer than 9 runs"));
     // It is kept, and compared with later models too.
     let later = ask("plain", &[]).unwrap();
     assert_eq!((later.factors, later.measured.len()), (learnt.factors, 1));
@@ -324,6 +332,21 @@ fn measured_runs_are_kept_and_become_the_interval() {
     assert!(error.to_string().contains("above zero"), "{error}");
     let kept = std::fs::read_to_string(trace.join("measured.csv")).unwrap();
     assert_eq!(kept.lines().count(), 2, "{kept}");
+    // Nine runs make the interval, however narrow.
+    let runs: Vec<PathBuf> = (0..8)
+        .map(|i| folder.path().join(format!("run{i}")))
+        .collect();
+    for (i, path) in (0..8).zip(&runs) {
+        record(path, (1.001 + 1e-4 * f64::from(i)) * in_order);
+    }
+    let many = ask("plain", &runs).unwrap();
+    assert_eq!(many.factors, learnt.factors);
+    std::fs::remove_file(trace.join("measured.csv")).unwrap();
+    record(&run, 1.002 * in_order);
+    let nine = [&runs[..], std::slice::from_ref(&run)].concat();
+    let many = ask("plain", &nine).unwrap();
+    assert!(many.factors.1 < 1.02, "{}", many.interval);
+    assert!(!many.interval.contains("fewer than"), "{}", many.interval);
     // A run of other ranks is refused.
     std::fs::remove_file(run.join("rank.7.hbr")).unwrap();
     assert!(ask("plain", &[run]).is_err());

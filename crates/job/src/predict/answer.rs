@@ -12,11 +12,29 @@ const MATTERS: f64 = 0.01;
 /// Differences below which the shown figures are equal.
 const SEEN: f64 = 0.0005;
 
-pub(super) fn row(name: &str, f: &Forecast, reference: &Forecast, margins: Margins) -> RunTime {
-    let Margins { factors, rest } = margins;
+/// A row of the table; `moved` if its placement is another one than the reference's.
+pub(super) fn row(
+    name: &str,
+    f: &Forecast,
+    reference: &Forecast,
+    moved: bool,
+    margins: Margins,
+) -> RunTime {
+    let Margins {
+        factors,
+        apart,
+        rest,
+    } = margins;
     let at = |f: &Forecast, factor: f64| f.seconds + (factor - 1.0) * f.network_seconds();
-    let gain = |factor| 1.0 - at(f, factor) / at(reference, factor);
-    let (a, b) = (gain(factors.0), gain(factors.1));
+    let gain = |own, factor| 1.0 - at(f, own) / at(reference, factor);
+    let apart = if moved { apart } else { 0.0 };
+    // Errors that both placements have, or one of them.
+    let gains = [
+        gain(factors.0, factors.0),
+        gain(factors.1, factors.1),
+        gain((1.0 - apart).max(0.0), 1.0),
+        gain(1.0 + apart, 1.0),
+    ];
     RunTime {
         name: name.to_owned(),
         seconds: f.seconds,
@@ -28,9 +46,9 @@ pub(super) fn row(name: &str, f: &Forecast, reference: &Forecast, margins: Margi
         bandwidth_seconds: f.bandwidth_seconds,
         contention_seconds: f.contention_seconds,
         unsteady_seconds: f.unsteady_seconds,
-        gain_ratio: gain(1.0),
-        least_gain_ratio: a.min(b),
-        most_gain_ratio: a.max(b),
+        gain_ratio: gain(1.0, 1.0),
+        least_gain_ratio: gains.into_iter().fold(f64::INFINITY, f64::min),
+        most_gain_ratio: gains.into_iter().fold(f64::NEG_INFINITY, f64::max),
     }
 }
 
@@ -147,8 +165,9 @@ pub(super) fn sentence(rows: &[RunTime], placed: &[(String, Vec<NodeId>)], given
     let (low, high) = (best.least_gain_ratio, best.most_gain_ratio);
     if given == 0 && best.gain_ratio < 0.0 {
         return format!(
-            "{} is the fastest of these placements; with {} the job would run {:.1} % ({:.1} to {:.1}) slower",
+            "{} is {}the fastest of these placements; with {} the job would run {:.1} % ({:.1} to {:.1}) slower",
             reference.name,
+            if high > 0.0 { "probably " } else { "" },
             best.name,
             percent(best.gain_ratio),
             -100.0 * high,
@@ -159,8 +178,9 @@ pub(super) fn sentence(rows: &[RunTime], placed: &[(String, Vec<NodeId>)], given
         true => ("faster", low, high),
         false => ("slower", -high, -low),
     };
+    let sure = if low < 0.0 { "probably " } else { "" };
     format!(
-        "the job will run {:.1} % ({:.1} to {:.1}) {word} with {} than {}",
+        "the job will {sure}run {:.1} % ({:.1} to {:.1}) {word} with {} than {}",
         percent(best.gain_ratio),
         100.0 * low,
         100.0 * high,

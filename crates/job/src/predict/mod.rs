@@ -220,7 +220,7 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     }
     let (margins, interval) = learnt::margins(&measured, &parameters.calibration);
     let rows: Vec<RunTime> = (placed.iter().zip(found))
-        .map(|((name, _), f)| row(name, f, &found[0], margins))
+        .map(|((name, nodes), f)| row(name, f, &found[0], *nodes != placed[0].1, margins))
         .collect();
     unsteady(&rows, &mut notes);
     notes.extend(unmatched(left_out));

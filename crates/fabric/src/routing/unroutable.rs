@@ -35,7 +35,7 @@ impl Unroutable {
     /// The same with the machine's names.
     pub fn describe(&self, fabric: &Fabric) -> String {
         let reason = match self.reason {
-            Dead::NoEntry => "has no entry for it",
+            Dead::NoEntry => "has no entry for it, or one into a port without a cable",
             Dead::NoLink => "sends it to a link that is down or not cabled",
             Dead::Loop => "is passed twice (a loop)",
             Dead::WrongNode => "delivers it to another node",

@@ -3,7 +3,7 @@
 use super::cells;
 use crate::ObserveError;
 use crate::text::{Limits, Line, Text, decimal_u32, lossy};
-use hopbyte_fabric::{End, Fabric, InputError, LinkId, NodeId};
+use hopbyte_fabric::{End, Fabric, InputError, LeftOut, LinkId, NodeId};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -20,8 +20,8 @@ pub const KEPT_JOBS: &str = "jobs.csv";
 pub struct Jobs {
     ids: Vec<String>,
     jobs_on: HashMap<NodeId, Vec<usize>>,
-    /// Rows or hosts without a node of the fabric.
-    pub unmatched: usize,
+    /// Rows and hosts without a node of the fabric.
+    elsewhere: LeftOut,
     /// Jobs of the list that did not run at the time.
     pub others: usize,
     /// Whether the times of the list make them others later, though the list stays as it is.
@@ -62,14 +62,22 @@ impl Jobs {
     /// Unused parts of a file.
     pub fn notes(&self, file: &Path) -> Vec<String> {
         let name = file.display();
-        let unmatched = format!(
-            "{name}: {} rows or hosts are no node of the fabric",
-            self.unmatched
-        );
-        let others = format!("{name}: {} jobs do not run then", self.others);
-        let notes = [(self.unmatched, unmatched), (self.others, others)];
-        let used = notes.into_iter().filter(|(n, _)| *n > 0);
-        used.map(|(_, note)| note).collect()
+        let elsewhere = self.elsewhere.sentences();
+        let mut notes: Vec<String> = elsewhere.map(|s| format!("{name}: {s}")).collect();
+        if self.others > 0 {
+            notes.push(format!("{name}: {} jobs do not run then", self.others));
+        }
+        notes
+    }
+
+    /// Number of rows and hosts without a node of the fabric.
+    pub fn unmatched(&self) -> usize {
+        self.elsewhere.counts().map(|(_, count)| count).sum()
+    }
+
+    fn note_unmatched(&mut self, host: impl Into<String>) {
+        self.elsewhere
+            .note("host that is no node of the fabric", host);
     }
 
     /// Adds a job to a node.
@@ -153,7 +161,8 @@ pub fn jobs(text: &Text, fabric: &Fabric, then: Then) -> Result<Jobs, ObserveErr
     for line in lines {
         let row = JobRow::parse(text, line)?;
         let Some(node) = row.node(fabric) else {
-            jobs.unmatched += 1;
+            let [g, r, c] = row.router;
+            jobs.note_unmatched(format!("{g},{r},{c},{}", row.node));
             continue;
         };
         let job = *numbers.entry(row.job.clone()).or_insert_with(|| {
@@ -171,7 +180,7 @@ pub fn jobs(text: &Text, fabric: &Fabric, then: Then) -> Result<Jobs, ObserveErr
     if jobs.nodes() == 0 {
         let found = format!(
             "{} rows, none of which names a node of the fabric",
-            jobs.unmatched
+            jobs.unmatched()
         );
         return Err(text
             .error(found, format!("jobs on {}", fabric.source()))

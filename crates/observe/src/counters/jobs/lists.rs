@@ -97,7 +97,7 @@ pub(super) fn place(
         for host in hosts {
             match names.places(&host) {
                 Some(places) => places.into_iter().for_each(|node| jobs.put(node, &job.id)),
-                None => jobs.unmatched += 1,
+                None => jobs.note_unmatched(host),
             }
         }
     }
@@ -113,7 +113,7 @@ pub(super) fn place(
     let found = format!(
         "{} jobs, {others} of them not running then, {} hosts that are no node of the fabric",
         listed.len(),
-        jobs.unmatched
+        jobs.unmatched()
     );
     let error = text.error(found, format!("jobs on {}", fabric.source()));
     let hint = match (others, then) {

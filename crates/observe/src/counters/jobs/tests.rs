@@ -15,7 +15,7 @@ fn shares_are_of_the_nodes_at_both_ends() {
         "g,r,c,n,jobid\n0,0,0,0,77\n0,0,0,1,77\n0,0,0,2,78\n0,0,1,3,78\n0,0,1,2,78\n9,0,0,0,79\n";
     let jobs = read(content, &fabric).unwrap();
     assert_eq!(jobs.ids(), ["77", "78"]);
-    assert_eq!((jobs.nodes(), jobs.unmatched), (5, 1));
+    assert_eq!((jobs.nodes(), jobs.unmatched()), (5, 1));
     let at = |c| fabric.router_at(&[0, 0, c]).unwrap();
     let between = |a: u32, b: u32| {
         *fabric
@@ -139,7 +139,7 @@ fn every_batch_system_lists_the_same_jobs() {
         let jobs = read(content, &fabric).unwrap();
         assert_eq!(jobs.ids(), ["7", "8"], "{content}");
         assert_eq!(
-            (jobs.nodes(), jobs.unmatched, jobs.others),
+            (jobs.nodes(), jobs.unmatched(), jobs.others),
             (3, 1, 1),
             "{content}"
         );
@@ -150,7 +150,12 @@ fn every_batch_system_lists_the_same_jobs() {
     let csv = "node,job\nn0-0-0,7\nn0-0-1,7\nn0-1-0,7\nn0-1-0,8\nn9-9-9,8\n";
     let jobs = read(csv, &fabric).unwrap();
     assert_eq!(
-        (jobs.ids().len(), jobs.nodes(), jobs.unmatched, jobs.others),
+        (
+            jobs.ids().len(),
+            jobs.nodes(),
+            jobs.unmatched(),
+            jobs.others
+        ),
         (2, 3, 1, 0)
     );
 }
@@ -174,7 +179,12 @@ fn hosts_have_all_their_adapters_with_and_without_their_domain() {
     assert_eq!([0, 1, 2].map(|job| jobs.nodes_of(job).len()), [2, 1, 1]);
     // Two hosts are called b.
     let jobs = read("node,job\na.site.org,1\nb,2\n", &fabric).unwrap();
-    assert_eq!((jobs.nodes(), jobs.unmatched), (2, 1));
+    assert_eq!((jobs.nodes(), jobs.unmatched()), (2, 1));
+    let notes = jobs.notes(std::path::Path::new("jobs.csv"));
+    assert_eq!(
+        notes,
+        ["jobs.csv: 1 left out, host that is no node of the fabric: b"]
+    );
 }
 
 #[test]

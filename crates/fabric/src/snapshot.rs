@@ -75,6 +75,14 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// Whether it counts errors or drops.
+    pub fn is_errors(self) -> bool {
+        matches!(
+            self,
+            Self::Errors | Self::SentErrors | Self::Drops | Self::SentDrops
+        )
+    }
+
     /// Whether the value is a gauge, as opposed to a counter.
     pub fn is_gauge(self) -> bool {
         matches!(
@@ -550,6 +558,12 @@ impl Increase {
         let silent = |i: &Self| i.own_window(side, link).is_none();
         match (old, new) {
             (Ok(old), Ok(new)) => Ok(old + new),
+            // A counter of errors that became full had at least those seen before.
+            (Ok(seen), Err(Missing::Stuck)) | (Err(Missing::Stuck), Ok(seen))
+                if quantity.is_errors() && seen > 0.0 =>
+            {
+                Ok(seen)
+            }
             (Err(Missing::Uncounted), Err(why)) => Err(why),
             (Ok(seen), Err(Missing::Uncounted)) if !silent(self) && silent(next) => Ok(seen),
             (Err(Missing::Uncounted), Ok(seen)) if silent(self) && !silent(next) => Ok(seen),

@@ -133,6 +133,33 @@ fn a_device_that_misses_an_interval_keeps_its_own_window() {
     assert_eq!(state.missing(other).count(), 2, "bytes and their share");
 }
 
+/// A counter that is full from some tick on: of errors at least those before; bytes are unknown.
+#[test]
+fn errors_before_a_counter_is_full_stay() {
+    let (fabric, link) = machine();
+    let sum = |ticks: [Result<f64, Missing>; 3]| {
+        let mut all = ticks.into_iter().map(|errors| {
+            let mut i = Increase::new(&fabric, "test");
+            i.put(Q::Errors, link, errors);
+            i.put(Q::ReceivedBytes, link, errors);
+            i
+        });
+        let mut sum = all.next().unwrap();
+        all.for_each(|next| sum.extend_by(&next));
+        assert_eq!(sum.get(Q::ReceivedBytes, link), None);
+        sum.read(Q::Errors, link)
+    };
+    let full = Err(Missing::Stuck);
+    assert_eq!(sum([Ok(3.0), full, full]), Ok(3.0));
+    assert_eq!(sum([full, full, Ok(4.0)]), Ok(4.0));
+    assert_eq!(sum([Ok(2.0), full, Ok(4.0)]), Ok(6.0));
+    assert_eq!(sum([Ok(0.0), full, Ok(0.0)]), full);
+    assert_eq!(
+        sum([Ok(1.0), Err(Missing::Reset), full]),
+        Err(Missing::Reset)
+    );
+}
+
 /// The state of a sum is that at its end; what was lower before is kept apart, also where the end was not read.
 #[test]
 fn lanes_and_rates_that_were_lower_are_kept() {

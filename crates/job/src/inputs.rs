@@ -41,6 +41,29 @@ impl LinkReading {
         }
     }
 
+    /// The reading, if the share in use of a link is known from it: its load on the capacities.
+    ///
+    /// # Errors
+    /// None is known: the machine would pass for an idle one.
+    pub fn of_loads(&self) -> Result<&Self> {
+        if self.state.used_ratio.known() > 0 {
+            return Ok(self);
+        }
+        let why = match self.state.window_seconds {
+            None => {
+                "the time between two readings is not known: give --interval SECONDS, or an earlier and a later file"
+            }
+            Some(_) => {
+                "give counters of bytes, --metric for costs of other counters, or leave the load out"
+            }
+        };
+        refuse!(
+            "{}: found counters of {} links, none with the share of its capacity that is in use\nhint: {why}",
+            self.source,
+            self.state.coverage.iter().filter(|&&c| c > 0.0).count()
+        );
+    }
+
     /// The reading, if it has a link.
     ///
     /// # Errors
@@ -88,6 +111,7 @@ pub fn reading(
         };
         notes.push(format!("the window is not known, so ratios are not: {how}"));
     }
+    notes.extend(impossible(&state, &counted.source));
     Ok(LinkReading {
         source: counted.source.clone(),
         time_seconds: counted.time_seconds,
@@ -97,6 +121,25 @@ pub fn reading(
         state,
         notes,
     })
+}
+
+/// Share of a capacity that is more than clocks and rates that are not quite right explain.
+const IMPOSSIBLE: f64 = 1.05;
+
+/// Links that carried more than they can.
+fn impossible(state: &LinkState, source: &str) -> Option<String> {
+    let used = state.used_ratio.as_slice().iter();
+    let above: Vec<f64> = used.copied().filter(|&u| u > IMPOSSIBLE).collect();
+    let most = above.iter().copied().reduce(f64::max)?;
+    Some(format!(
+        "{source}: {} links carried more than they can, up to {:.0} % of their capacity: is the window ({}) right, and the rates \
+         of the machine?",
+        above.len(),
+        100.0 * most,
+        state
+            .window_seconds
+            .map_or("not known".into(), |w| format!("{w} s"))
+    ))
 }
 
 /// [`reading`] of files, if there are any.

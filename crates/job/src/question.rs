@@ -367,6 +367,9 @@ impl Asked {
         };
         let (allocation, current) = self.places(each, traffic.tasks, &machine.fabric)?;
         let (background, oracle) = self.load(&machine.fabric)?;
+        if let Some(reading) = background.as_ref().filter(|_| self.goal != Goal::RouteCost) {
+            reading.of_loads()?;
+        }
         let collector = match (&self.live, &background) {
             (Some(Live::Collector { address, .. }), Some(reading)) => Some(Collected {
                 address: address.clone(),

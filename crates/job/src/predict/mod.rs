@@ -176,9 +176,8 @@ pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
     notes.extend(doubts.map(|d| format!("algorithms of collectives are assumed: {d}")));
     let point = OperatingPoint::default();
     let idle = Network::new(fabric, &machine.routing, &parameters, point);
-    let busy = ask
-        .background
-        .map(|reading| loaded(&idle, reading, fabric, &mut notes));
+    let load = ask.background.map(LinkReading::of_loads).transpose()?;
+    let busy = load.map(|reading| loaded(&idle, reading, fabric, &mut notes));
     let network = busy.as_ref().unwrap_or(&idle);
     if parameters.queues.is_some() && !machine.routing.is_single_path() {
         notes.push("routes have several paths: messages are flows, not frames in queues".into());

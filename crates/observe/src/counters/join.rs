@@ -520,8 +520,7 @@ impl Slot {
     }
 
     fn is_errors(&self) -> bool {
-        use Quantity::{Drops, Errors, SentDrops, SentErrors};
-        matches!(self.quantity, Errors | SentErrors | Drops | SentDrops)
+        self.quantity.is_errors()
     }
 
     /// The value computed from its counters; missing if one of them is missing, unless the others count errors.

@@ -138,8 +138,7 @@ impl Counter {
 
     /// Whether it counts errors or drops.
     pub fn is_errors(&self) -> bool {
-        use Quantity::{Drops, Errors, SentDrops, SentErrors};
-        matches!(self.quantity, Errors | SentErrors | Drops | SentDrops)
+        self.quantity.is_errors()
     }
 
     /// Whether it counts errors, and a value is its highest: there may have been more.

@@ -123,7 +123,7 @@ fn edison_s_jobs_are_found_and_shared_out() {
         };
         let jobs = read_jobs(&path, &fabric, Then::Now(0.0)).unwrap();
         assert_eq!(
-            (jobs.nodes(), jobs.ids().len(), jobs.unmatched),
+            (jobs.nodes(), jobs.ids().len(), jobs.unmatched()),
             (nodes, ids, 0)
         );
         // Node by node: the nid that follows from the coordinates has the job of the row.

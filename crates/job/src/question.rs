@@ -11,6 +11,7 @@ use crate::inputs::{self, LinkReading};
 use crate::inside::{NodeInside, Part};
 use crate::load::Live;
 use crate::machine::{Machine, MachineSource};
+use crate::run::unlike_slurm;
 pub use crate::wire::WireOptions;
 use crate::{Lacking, shell_word};
 use hopbyte_fabric::plan;
@@ -344,7 +345,7 @@ impl Asked {
     /// # Errors
     /// Unreadable files and names, an unreachable oracle, a metric without counters.
     pub fn read(&self) -> Result<Question> {
-        let machine = Arc::new(self.machine.read()?);
+        let mut machine = self.machine.read()?;
         let grid = self.grid.spec();
         let source = grid.as_deref().unwrap_or(&self.traffic);
         let read = read_traffic_by_host(source);
@@ -366,6 +367,10 @@ impl Asked {
             None => self.ranks_per_node,
         };
         let (allocation, current) = self.places(each, traffic.tasks, &machine.fabric)?;
+        machine
+            .notes
+            .extend(self.unlike_slurm(&allocation, &machine.fabric));
+        let machine = Arc::new(machine);
         let (background, oracle) = self.load(&machine.fabric)?;
         if let Some(reading) = background.as_ref().filter(|_| self.goal != Goal::RouteCost) {
             reading.of_loads()?;
@@ -437,6 +442,20 @@ impl Asked {
             (Some(given), None) => Ok((given, None)),
             (None, None) => refuse!("no nodes\nhint: give --nodes LIST or --current FILE"),
         }
+    }
+
+    /// A remark on slots that nobody gave, and Slurm has otherwise.
+    fn unlike_slurm(&self, allocation: &Allocation, fabric: &Fabric) -> Option<String> {
+        let list = self
+            .nodes
+            .as_deref()
+            .filter(|_| self.ranks_per_node.is_none())?;
+        let slots = |host: &str| {
+            let places = fabric.places_of_host(host);
+            let own = allocation.nodes().iter().filter(|n| places.contains(&n.0));
+            own.map(|n| n.1).sum()
+        };
+        unlike_slurm(list, &slots, &|name| std::env::var(name).ok())
     }
 
     /// Load of other jobs, from a running oracle or from files.

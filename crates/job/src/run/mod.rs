@@ -18,6 +18,7 @@ use crate::record::launch::{FLAVOURS, Job, find};
 use crate::search::search;
 use crate::settings::{Settings, misspelt_variables};
 use crate::shell_word;
+pub(crate) use allocation::unlike_slurm;
 use allocation::{Shape, filled};
 use hopbyte_apply::Launcher;
 use hopbyte_fabric::units::count;

@@ -45,6 +45,28 @@ fn flows_of_qaplib_are_traffic() {
     );
 }
 
+/// Lines end anywhere, and three tasks have as many numbers as a list of all pairs of three ranks.
+#[test]
+fn instances_of_qaplib_are_told_from_lists_of_three_ranks() {
+    let three = "3\n0 1 2\n1 0 1\n2 1 0\n\n0 2 0\n2 0 1\n0 1 0\n";
+    assert_eq!(bytes(&traffic("q.dat", three)), 6.0);
+    let far = "3\n0 1 2\n1 0 1\n2 1 0\n\n0 5 0\n0 0 0\n0 0 0\n";
+    assert_eq!(bytes(&traffic("q.dat", far)), 5.0);
+    let list = "3\n0 1 7\n1 0 7\n0 2 7\n2 0 7\n1 2 7\n2 1 7\n";
+    assert_eq!(bytes(&traffic("q.topo", list)), 42.0);
+    for break_at in [0, 1, 9, 10, 18] {
+        let words = three.split_whitespace().enumerate();
+        let ending = |i| if i == break_at { '\n' } else { ' ' };
+        let text: String = words.map(|(i, w)| format!("{w}{}", ending(i))).collect();
+        let found = traffic("q.dat", &format!("{}\n", text.trim_end()));
+        assert_eq!(bytes(&found), 6.0, "{text:?}");
+    }
+    // Six ranks and 24 lines are a list.
+    let pairs = (0..24).map(|i| format!("{} {} 1\n", i % 6, (i % 6 + 1 + i / 6) % 6));
+    let list = format!("6\n{}", pairs.collect::<String>());
+    assert_eq!(bytes(&traffic("six.topo", &list)), 24.0);
+}
+
 #[test]
 fn cells_of_csv_may_be_quoted() {
     let plain = traffic("t.csv", "src,dst,bytes,phase\n0,1,10,halo\n1,0,5,x\n");

@@ -191,25 +191,22 @@ const TABLE: &[Format] = &[
         read: Read::One(dense::labelled),
     },
     Format {
-        known: known("dense matrix", "bytes of every pair", PAGE, "traffic"),
-        recognise: Recognise::Shape(|n| n.shape.is_square() || (n.numbers && n.head.len() >= 5)),
-        read: Read::One(dense::read),
-    },
-    Format {
         known: known(
             "QAPLIB instance (.dat)",
             "flows, the matrix that is no distance",
             PAGE,
             "traffic",
         ),
-        // NPB's `.topo` has lines of three numbers below its one.
         recognise: Recognise::Shape(|n| {
-            n.numbers
-                && n.head.len() == 1
-                && n.shape.rest != Rest::Same(3)
-                && qaplib::is_instance(n.text)
+            let is_list = n.shape.rest == Rest::Same(3);
+            n.numbers && qaplib::is_instance(n.text, n.head.len(), is_list)
         }),
         read: Read::One(qaplib::read),
+    },
+    Format {
+        known: known("dense matrix", "bytes of every pair", PAGE, "traffic"),
+        recognise: Recognise::Shape(|n| n.shape.is_square() || (n.numbers && n.head.len() >= 5)),
+        read: Read::One(dense::read),
     },
     Format {
         known: known("METIS graph", "weights of edges", PAGE, "traffic"),

@@ -6,15 +6,33 @@
 
 use super::entries::{Entry, MAX_TASKS, bytes, content_lines, single};
 use crate::ObserveError;
-use crate::text::{Text, decimal, float};
+use crate::text::{Line, Text, decimal, float};
 use hopbyte_fabric::Traffic;
+use std::collections::BTreeSet;
 
 /// Maximum size of an instance: the number of its numbers is checked against the file.
 const MOST: usize = 4096;
 
-/// Whether the first number n is followed by 2 n² more.
-pub(super) fn is_instance(text: &Text) -> bool {
-    counts(text).is_some_and(|(n, count)| count == 2 * n * n)
+/// Whether the first number n is followed by 2 n² more, and its line, of `head` numbers, ends with it or after a matrix: other
+/// formats begin with lines of a few numbers. Lines of three numbers below it are a list (NPB's `.topo`), unless n is three
+/// and they do not list pairs.
+pub(super) fn is_instance(text: &Text, head: usize, is_list: bool) -> bool {
+    counts(text).is_some_and(|(n, count)| {
+        let begins = head == 1 || head as u64 > n * n;
+        begins && count == 2 * n * n && (!is_list || (n == 3 && !lists_pairs(text)))
+    })
+}
+
+/// Whether the lines below the first begin with every pair of three ranks once, as those of a `.topo` with as many numbers as
+/// an instance of three.
+fn lists_pairs(text: &Text) -> bool {
+    let pair = |line: Line<'_>| {
+        let mut words = line.words().map(decimal);
+        let (from, to) = (words.next()??, words.next()??);
+        (from < 3 && to < 3 && from != to).then_some((from, to))
+    };
+    let pairs: Option<BTreeSet<_>> = content_lines(text).skip(1).map(pair).collect();
+    pairs.is_some_and(|pairs| pairs.len() == 6)
 }
 
 /// The first number n, and the number of numbers after it up to 2 n²; `None` for other files.

@@ -54,7 +54,7 @@ fn instances_of_qaplib_are_told_from_lists_of_three_ranks() {
     assert_eq!(bytes(&traffic("q.dat", far)), 5.0);
     let list = "3\n0 1 7\n1 0 7\n0 2 7\n2 0 7\n1 2 7\n2 1 7\n";
     assert_eq!(bytes(&traffic("q.topo", list)), 42.0);
-    for break_at in [0, 1, 9, 10, 18] {
+    for break_at in [0, 9, 10, 18] {
         let words = three.split_whitespace().enumerate();
         let ending = |i| if i == break_at { '\n' } else { ' ' };
         let text: String = words.map(|(i, w)| format!("{w}{}", ending(i))).collect();

@@ -202,7 +202,9 @@ fn json(text: &Text, content: &str) -> Result<Vec<Listed>, ObserveError> {
             slurm(text, job)
         }
     };
+    let is_job = |j: &&Value| pods.is_none() || !pods::is_of_node(j);
     jobs.iter()
+        .filter(is_job)
         .map(job)
         .collect::<Result<_, _>>()
         .map_err(Into::into)

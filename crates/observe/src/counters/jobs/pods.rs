@@ -28,8 +28,14 @@ pub(super) fn of(document: &Value) -> Option<&[Value]> {
     }
 }
 
-/// A pod as a job on its node, named `NAMESPACE/JOB`. A pod without a job is one; those of DaemonSets and of the node itself
-/// do not run as jobs.
+/// Whether a pod belongs to its node (of a DaemonSet, or of the node itself) and is part of no job.
+pub(super) fn is_of_node(pod: &Value) -> bool {
+    let kind = pod.pointer("/metadata/ownerReferences/0/kind");
+    let kind = kind.and_then(Value::as_str);
+    kind.is_some_and(|kind| OF_NODE.contains(&kind))
+}
+
+/// A pod as a job on its node, named `NAMESPACE/JOB`. A pod without a job is one.
 pub(super) fn listed(text: &Text, pod: &Value) -> Result<Listed, InputError> {
     let word = |path: &str| pod.pointer(path).and_then(Value::as_str);
     let is_pod = matches!(word("/kind"), None | Some("Pod"));
@@ -38,10 +44,12 @@ pub(super) fn listed(text: &Text, pod: &Value) -> Result<Listed, InputError> {
         let error = text.error(found, "pods");
         return Err(error.hint("kubectl get pods --all-namespaces -o json prints them"));
     };
-    let owner = |part: &str| word(&format!("/metadata/ownerReferences/0/{part}"));
     let labels = pod.pointer("/metadata/labels");
     let label = |name: &&str| labels.and_then(|l| l.get(*name)).and_then(Value::as_str);
-    let job = LABELS.iter().find_map(label).or_else(|| owner("name"));
+    let job = LABELS
+        .iter()
+        .find_map(label)
+        .or_else(|| word("/metadata/ownerReferences/0/name"));
     let id = match word("/metadata/namespace") {
         Some(space) => format!("{space}/{}", job.unwrap_or(name)),
         None => job.unwrap_or(name).to_owned(),
@@ -53,7 +61,6 @@ pub(super) fn listed(text: &Text, pod: &Value) -> Result<Listed, InputError> {
             format!("a pod's name of at most {LONGEST} characters"),
         ));
     }
-    let is_of_node = owner("kind").is_some_and(|kind| OF_NODE.contains(&kind));
     let is_running = word("/status/phase") == Some("Running");
     let time = |word: Option<&str>| match word {
         Some(word) => utc_seconds(word).map(Some).ok_or_else(|| {
@@ -80,11 +87,11 @@ pub(super) fn listed(text: &Text, pod: &Value) -> Result<Listed, InputError> {
             (a, b) => a.or(b),
         };
     }
-    let start = time(word("/status/startTime").filter(|_| !is_of_node))?;
+    let start = time(word("/status/startTime"))?;
     Ok(Listed {
         id,
         hosts: word("/spec/nodeName").unwrap_or_default().to_owned(),
-        running: Some(is_running && !is_of_node),
+        running: Some(is_running),
         start,
         end: end.filter(|_| !is_running),
     })

@@ -298,8 +298,10 @@ fn pods_are_jobs_by_their_labels_and_owners() {
     assert_eq!(jobs.ids(), ["ml/train", "ml/shell", "ml/own"]);
     assert_eq!(
         (jobs.nodes_of(0).len(), jobs.nodes(), jobs.others),
-        (2, 4, 2)
+        (2, 4, 1),
+        "pods of a DaemonSet are no jobs"
     );
+    assert_eq!(read(&pods[4], &fabric).unwrap().others, 0);
     assert_eq!(
         read(&pods[2], &fabric).unwrap().ids(),
         ["ml/shell"],

@@ -245,16 +245,16 @@ pub fn blame(
             links(waiting.len())
         ));
     }
-    let (not_read, hops) = view.not_read(true);
-    if not_read > 0 && not_read < hops {
+    let (not_read, between) = view.not_read(true);
+    let (of_nodes, all) = view.not_read(false);
+    if not_read > 0 && (not_read < between || of_nodes < all) {
         not_judged.push(format!(
             "links: {} of {} between routers are not read",
             count(not_read),
-            count(hops)
+            count(between)
         ));
     }
-    let (of_nodes, all) = view.not_read(false);
-    if of_nodes == all && not_read < hops {
+    if all > 0 && of_nodes == all && not_read < between {
         let advice = match fabric.family() {
             Family::Gemini => "; registers count them, metrics of gpcdr and LDMS do not",
             _ => "",
@@ -507,11 +507,16 @@ impl View<'_> {
         Some(cause)
     }
 
-    /// Links between routers, or the others, of which nothing was read, and all of them.
-    fn not_read(&self, hops: bool) -> (usize, usize) {
+    /// Links between routers, or those of nodes, of which nothing was read, and all of them. A node's cable may be a hop.
+    fn not_read(&self, between: bool) -> (usize, usize) {
         let links = self.fabric.link_ids();
+        let is_router = |end| matches!(end, End::Router(_));
+        let is_between = |l: &LinkId| {
+            let link = self.fabric.link(*l);
+            is_router(link.from) && is_router(link.to)
+        };
         let (mut not_read, mut all) = (0, 0);
-        for link in links.filter(|&l| self.fabric.is_hop(l) == hops) {
+        for link in links.filter(|l| is_between(l) == between) {
             all += 1;
             not_read += usize::from(self.state.coverage[link.index()] <= 0.0);
         }

@@ -343,6 +343,9 @@ impl Format {
             Some(line) if infiniband::is_device_list(line) => unknown(&line.text())
                 .at(line.number)
                 .hint("ibhosts and ibswitches list devices without cables; ibnetdiscover has both"),
+            Some(_) if topograph::is_source(text) => text
+                .error("an answer of NetQ or NMX", "a description of a machine")
+                .hint("topograph makes its topology of both: give its model or the answer of its graph engine (instances with network_layers)"),
             Some(line) => unknown(&line.text()).at(line.number),
         })
     }

@@ -429,4 +429,20 @@ mod tests {
         assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
         assert_eq!(notes.len(), 2);
     }
+
+    #[test]
+    fn the_sources_of_topograph_are_named() {
+        for content in [
+            r#"[{"links": [{"compounded_links": [{"id": "a", "interfaces": []}]}]}]"#,
+            r#"[{"DomainUUID": "u", "LocationInfo": {"SlotID": 5}, "Name": "node1"}]"#,
+        ] {
+            let limits = crate::text::Limits::TEXT;
+            let text = crate::text::Text::from_bytes("f", content.as_bytes(), limits).unwrap();
+            let error = super::super::formats::Format::of(&text)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("an answer of NetQ or NMX"), "{error}");
+            assert!(error.contains("graph engine"), "{error}");
+        }
+    }
 }

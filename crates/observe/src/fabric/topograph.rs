@@ -36,6 +36,15 @@ pub fn recognise_graph(text: &Text) -> bool {
             .any(|k| yaml::is_json_with(text, &[k]))
 }
 
+/// Whether a text is one that topograph makes its topology of: links of NetQ, or compute nodes of NMX.
+pub fn is_source(text: &Text) -> bool {
+    let keys = [
+        &["compounded_links", "interfaces"],
+        &["DomainUUID", "LocationInfo"],
+    ];
+    keys.iter().any(|keys| yaml::is_json_with(text, *keys))
+}
+
 /// A plan with the hosts that the description knows.
 pub type Read = (Plan, Vec<KnownHost>);
 

@@ -415,6 +415,16 @@ impl Fabric {
         places
     }
 
+    /// The ports of a host, in the order of their ids; without described hosts all endpoints.
+    pub fn ports_of_host(&self, host: &str) -> Vec<NodeId> {
+        let mut nodes = self.find_host(host);
+        if let Some(inside) = self.inside() {
+            let ports = |n: NodeId| inside.unit_of(n).map(|unit| inside.ports_of(unit));
+            nodes.retain(|n| ports(*n).is_none_or(|ports| ports.contains(n)));
+        }
+        nodes
+    }
+
     fn ambiguous(&self, name: &str, nodes: &[NodeId]) -> FabricError {
         FabricError::Ambiguous {
             name: name.into(),

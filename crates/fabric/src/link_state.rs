@@ -44,6 +44,8 @@ pub struct LinkState {
     pub errors: Column,
     /// Those of them that are packets dropped for lack of room, where they are counted apart.
     pub drops: Column,
+    /// Times that the link went down in the window.
+    pub downs: Column,
     /// Lanes in service at the end of the window.
     pub lanes: Column,
     /// Rate while the link's queue was not empty, over its capacity: what it can send (0..1).
@@ -85,6 +87,7 @@ impl LinkState {
             queued_bytes: Column::unknown(n),
             errors: Column::unknown(n),
             drops: Column::unknown(n),
+            downs: Column::unknown(n),
             lanes: Column::unknown(n),
             served_ratio: Column::unknown(n),
             served_seconds: Column::unknown(n),
@@ -124,9 +127,9 @@ impl LinkState {
     ) -> Self {
         use Quantity as Q;
         let mut state = Self::unknown(fabric);
-        // Not every source of load can time a queue.
+        // Not every source of load can time a queue, or counts how often a link went down.
         let counters = counts.quantities().filter(|q| !q.is_gauge());
-        let counters = counters.filter(|q| !matches!(q, Q::ServedBytes | Q::ServedNs));
+        let counters = counters.filter(|q| !matches!(q, Q::ServedBytes | Q::ServedNs | Q::Downs));
         let mut quantities: Vec<Q> = counters
             .map(|q| match q {
                 Q::SentErrors | Q::Drops | Q::SentDrops => Q::Errors,
@@ -188,6 +191,7 @@ impl LinkState {
             state.queued_bytes.put(link, read(Q::QueuedBytes));
             state.errors.put(link, errors);
             state.drops.put(link, counts.drops(link));
+            state.downs.put(link, read(Q::Downs));
             state.lanes.put(link, read(Q::Lanes));
             state.agreed.put(link, read(Q::Capacity));
             let seconds = read(Q::ServedNs).map(|ns| ns * 1e-9);

@@ -44,6 +44,8 @@ pub enum Quantity {
     Drops,
     /// Those that the sender drops.
     SentDrops,
+    /// Times that the link went down.
+    Downs,
     /// Bytes sent while the queue of the link was not empty, over times in which this is certain.
     ServedBytes,
     /// Nanoseconds of these times, mean over the link's ports.

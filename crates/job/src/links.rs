@@ -43,6 +43,9 @@ pub struct LinkRow {
     errors: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     drops: Option<f64>,
+    /// Times that it went down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    downs: Option<f64>,
     lanes: Option<f64>,
     /// Rate on which the ends agreed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +109,9 @@ pub struct LinksSummary {
     /// Links with errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links_with_errors: Option<usize>,
+    /// Links that went down in the window, by the source; without a window ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links_flapping: Option<usize>,
     /// Links without a lane in service, by the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links_down: Option<usize>,
@@ -131,8 +137,8 @@ const LOADS: [Metric; 5] = [
 
 /// Links that a source names, worst first, ties by id.
 ///
-/// By a metric: largest first, links of unknown value last. Without one: links that are down and links with errors, most
-/// errors first, in turn with all links by the first of `LOADS` that is known, so that neither
+/// By a metric: largest first, links of unknown value last. Without one: links that are or went down and links with errors,
+/// most errors first, in turn with all links by the first of `LOADS` that is known, so that neither
 /// a few errors hide the load nor the load the errors.
 ///
 /// # Errors
@@ -166,11 +172,14 @@ pub fn worst_first(
         return Ok(links);
     }
     let down = |l: LinkId| state.lanes.get(l) == Some(0.0);
-    let faulty = |l: &&LinkId| down(**l) || state.errors.get(**l).is_some_and(|e| e > 0.0);
+    let some = |column: &Column, l: LinkId| column.get(l).is_some_and(|n| n > 0.0);
+    let flaps = |l: LinkId| down(l) || some(&state.downs, l);
+    let faulty = |l: &&LinkId| flaps(**l) || some(&state.errors, **l);
     let mut faults: Vec<LinkId> = links.iter().filter(faulty).copied().collect();
     faults.sort_by(|&a, &b| {
         let errors = state.errors.largest_first(a, b);
-        down(b).cmp(&down(a)).then(errors).then(a.cmp(&b))
+        let order = down(b).cmp(&down(a)).then(flaps(b).cmp(&flaps(a)));
+        order.then(errors).then(a.cmp(&b))
     });
     Ok(in_turn(&faults, &links))
 }
@@ -216,6 +225,7 @@ impl LinkRow {
             queued_bytes: state.queued_bytes.get(id),
             errors: state.errors.get(id),
             drops: state.drops.get(id),
+            downs: state.downs.get(id),
             lanes: state.lanes.get(id),
             agreed_bytes_per_s: state.agreed.get(id),
             served_ratio: state.served_ratio.get(id),
@@ -281,6 +291,7 @@ impl LinksSummary {
             links_read: read,
             links_lost: some(lost),
             links_with_errors: some(counted(|e| e > 0.0, &state.errors)),
+            links_flapping: some(counted(|n| n > 0.0, &state.downs)),
             links_down: some(counted(|lanes| lanes == 0.0, &state.lanes)),
             left_out: counts.map(|(why, n)| (why.to_owned(), n)).collect(),
         }
@@ -308,6 +319,7 @@ impl LinksSummary {
         let more = [
             (self.links_lost, "no value known of", " more"),
             (self.links_with_errors, "errors on", ""),
+            (self.links_flapping, "went down:", ""),
             (self.links_down, "no lane in service on", ""),
         ];
         let more: String = (more.into_iter())

@@ -78,7 +78,44 @@ impl View<'_> {
             ));
         }
         causes.extend(self.passed());
+        let told: BTreeSet<LinkId> = causes
+            .iter()
+            .filter(|c| c.1.fault == Kind::Down)
+            .flat_map(|c| c.0.clone())
+            .collect();
+        let flapping = self.flapping().into_iter();
+        causes.extend(flapping.filter(|(links, _)| links.is_disjoint(&told)));
         causes
+    }
+
+    /// Links that went down within the window and are not down now.
+    fn flapping(&self) -> Vec<(BTreeSet<LinkId>, Cause)> {
+        let state = self.state;
+        // Totals since the counters began say nothing about now.
+        let downs = |l| state.downs.get(l).filter(|&n| n > 0.0);
+        let known = self
+            .fabric
+            .link_ids()
+            .filter(|_| state.window_seconds.is_some());
+        let of = |id| {
+            let (links, component) = self.whole_cable(id, |l| downs(l).map(|_| ()))?;
+            let most = links.iter().filter_map(|&l| downs(l)).fold(0.0, f64::max);
+            let times = if most == 1.0 {
+                "once".into()
+            } else {
+                format!("{} times", count(most as usize))
+            };
+            let others = self
+                .fabric
+                .link_ids()
+                .filter(|l| downs(*l).is_some() && !links.contains(l));
+            let evidence = [
+                format!("It went down {times} in the window."),
+                format!("So did {} other links.", count(others.count())),
+            ];
+            Some((links, self.cause(Kind::Down, component, evidence)))
+        };
+        known.filter_map(of).collect()
     }
 
     /// Links that were down, or had fewer lanes or a lower rate, for a part of the window.

@@ -3,16 +3,18 @@
 use super::gemini;
 use super::join::{Mismatch, PortMap};
 use super::reading::{Layout, Port, Reading};
+use super::speakers::virtual_interface;
 use hopbyte_fabric::hosts::HostId;
 use hopbyte_fabric::{Fabric, LinkId, NodeId, Quantity, RouterId, Side};
 
 /// Location of a layout's device in the fabric.
-#[derive(Clone, Copy)]
 pub(super) struct Place {
     router: Option<RouterId>,
     node: Option<NodeId>,
     /// Number of its host among the described ones.
     host: Option<HostId>,
+    /// The ports of a host with several, whose name is that of none of them.
+    ports: Vec<NodeId>,
 }
 
 impl Place {
@@ -27,7 +29,33 @@ impl Place {
         let has_gpus = layout.ports.iter().any(|p| matches!(p, Port::Gpu(_)));
         let inside = fabric.inside().filter(|_| has_gpus);
         let host = inside.and_then(|i| i.host_named(&layout.node));
-        Self { router, node, host }
+        let is_host = node.is_none() && router.is_none();
+        let ports = is_host.then(|| fabric.ports_of_host(&layout.node));
+        Self {
+            router,
+            node,
+            host,
+            ports: ports.unwrap_or_default(),
+        }
+    }
+
+    /// The port of an interface by its number among those of the host; none if the host has more or fewer ports.
+    pub(super) fn by_order(&self, layout: &Layout, port: &Port) -> Option<NodeId> {
+        let is_real =
+            |p: &&Port| matches!(p, Port::Named(name) if virtual_interface(name).is_none());
+        let interfaces: Vec<&Port> = layout.ports.iter().filter(is_real).collect();
+        let number = interfaces.iter().position(|&p| p == port)?;
+        let is_whole = interfaces.len() == self.ports.len();
+        is_whole.then(|| self.ports[number])
+    }
+
+    /// Names of the ports of a host whose interfaces are not as many: ` (h0-r0 to h0-r7)`; else empty.
+    pub(super) fn ports_in_words(&self, fabric: &Fabric) -> String {
+        let name = |n: &NodeId| fabric.node(*n).name.as_str();
+        let ends = self.ports.first().zip(self.ports.last());
+        ends.map_or(String::new(), |(a, z)| {
+            format!(" ({} to {})", name(a), name(z))
+        })
     }
 }
 
@@ -70,7 +98,7 @@ impl Links {
 
     pub(super) fn of(
         fabric: &Fabric,
-        place: Place,
+        place: &Place,
         first: &Reading,
         port: &Port,
         map: &PortMap,
@@ -114,7 +142,10 @@ impl Links {
             }
             // The name of a switch with one node also finds the node.
             _ if is_unlisted(fabric, first, port) => Self::NONE,
-            (Port::Named(_), _) => place.node.map_or(Self::NONE, at_host),
+            (Port::Named(_), _) => {
+                let node = place.node.or_else(|| place.by_order(&first.layout, port));
+                node.map_or(Self::NONE, at_host)
+            }
             (Port::Gpu(number), _) => match &nvlinks(fabric, place, *number)[..] {
                 &[link] => Self::leaving(fabric, vec![link]),
                 _ => Self::NONE,
@@ -206,7 +237,7 @@ pub(super) fn is_of_switch(fabric: &Fabric, first: &Reading, port: &Port) -> boo
 }
 
 /// The link of this name that begins at the place: ports of emulated machines have the names of links.
-fn own_link(fabric: &Fabric, place: Place, first: &Reading, name: &str) -> Option<LinkId> {
+fn own_link(fabric: &Fabric, place: &Place, first: &Reading, name: &str) -> Option<LinkId> {
     let reporter = &first.layout.node;
     let sender = name.split_once("->").map(|(sender, _)| sender);
     let own = |n: &NodeId| [&fabric.node(*n).name, &fabric.node(*n).host].contains(&reporter);
@@ -232,7 +263,7 @@ pub(super) fn mapped(first: &Reading, port: &Port, map: &PortMap) -> Option<Link
 }
 
 /// NVLinks that leave a GPU; none if the fabric does not describe them.
-fn nvlinks(fabric: &Fabric, place: Place, gpu: u16) -> Vec<LinkId> {
+fn nvlinks(fabric: &Fabric, place: &Place, gpu: u16) -> Vec<LinkId> {
     let inside = fabric.inside().zip(place.host);
     inside.map_or_else(Vec::new, |(inside, host)| {
         inside.links_of_place(host, gpu, "NVLink")
@@ -240,7 +271,7 @@ fn nvlinks(fabric: &Fabric, place: Place, gpu: u16) -> Vec<LinkId> {
 }
 
 /// The reason why the series of a GPU's NVLinks have no link.
-pub(super) fn without_nvlink(fabric: &Fabric, place: Place, port: &Port) -> Option<&'static str> {
+pub(super) fn without_nvlink(fabric: &Fabric, place: &Place, port: &Port) -> Option<&'static str> {
     let Port::Gpu(gpu) = *port else { return None };
     Some(match nvlinks(fabric, place, gpu).len() {
         0 => {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 struct Driver {
     /// Whether a name is only this driver's.
     marker: &'static str,
-    /// The driver's name, and the kernel's for an interface.
+    /// The driver's name, and the kernel's for an interface; errors of several causes are added up.
     counters: &'static [(&'static str, &'static str)],
     /// Durations of received and sent pauses: text before and behind the priority.
     pauses: &'static [(&'static str, &'static str, Quantity)],
@@ -33,7 +33,7 @@ const SENT: Quantity = Quantity::InputStallNs;
 
 /// Drivers, the most specific first; the last has the kernel's own names, which most older drivers (i40e, ixgbe, mlx4, e1000e)
 /// print before any others, so that a list that was cut is not taken for another driver's.
-const DRIVERS: [Driver; 7] = [
+const DRIVERS: [Driver; 8] = [
     // mlx5: https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html
     Driver {
         marker: "rx_bytes_phy",
@@ -43,6 +43,7 @@ const DRIVERS: [Driver; 7] = [
             ("rx_packets_phy", "rx_packets"),
             ("tx_packets_phy", "tx_packets"),
             ("rx_crc_errors_phy", "rx_errors"),
+            ("rx_symbol_err_phy", "rx_errors"),
             ("rx_discards_phy", "rx_dropped"),
             ("tx_errors_phy", "tx_errors"),
             ("tx_discards_phy", "tx_dropped"),
@@ -67,7 +68,7 @@ const DRIVERS: [Driver; 7] = [
         ],
         pauses: &[],
     },
-    // bnxt_en
+    // bnxt_en; the sums are those of its bnxt_get_stats64, whose causes of transmission errors are part of tx_err
     Driver {
         marker: "rx_total_frames",
         counters: &[
@@ -75,15 +76,32 @@ const DRIVERS: [Driver; 7] = [
             ("tx_bytes", "tx_bytes"),
             ("rx_total_frames", "rx_packets"),
             ("tx_total_frames", "tx_packets"),
-            ("rx_stat_err", "rx_errors"),
+            ("rx_fcs_err_frames", "rx_errors"),
+            ("rx_align_err_frames", "rx_errors"),
+            ("rx_undrsz_frames", "rx_errors"),
+            ("rx_ovrsz_frames", "rx_errors"),
+            ("rx_runt_frames", "rx_errors"),
+            ("rx_jbr_frames", "rx_errors"),
             ("rx_stat_discard", "rx_dropped"),
-            ("tx_stat_error", "tx_errors"),
+            ("tx_err", "tx_errors"),
             ("tx_stat_discard", "tx_dropped"),
         ],
         pauses: &[
             ("pfc_pri", "_rx_duration_us", RECEIVED),
             ("pfc_pri", "_tx_duration_us", SENT),
         ],
+    },
+    // hns3: hclge_main.c and hns3_ethtool.c of the kernel
+    Driver {
+        marker: "mac_rx_total_oct_num",
+        counters: &[
+            ("mac_rx_total_oct_num", "rx_bytes"),
+            ("mac_tx_total_oct_num", "tx_bytes"),
+            ("mac_rx_total_pkt_num", "rx_packets"),
+            ("mac_tx_total_pkt_num", "tx_packets"),
+            ("mac_rx_fcs_err_pkt_num", "rx_errors"),
+        ],
+        pauses: &[],
     },
     // bnx2, bnx2x
     Driver {
@@ -138,6 +156,9 @@ const DRIVERS: [Driver; 7] = [
     },
 ];
 
+/// Times that the link went down: mlx5, bnxt_en.
+const DOWNS: [&str; 2] = ["link_down_events_phy", "link_down_events"];
+
 /// First line of each interface.
 const HEADING: &[u8] = b"NIC statistics:";
 
@@ -145,6 +166,9 @@ const HEADING: &[u8] = b"NIC statistics:";
 const OTHER: &str = "statistic that belongs to no link";
 /// Reason for pauses that are left out.
 const CUT: &str = "duration of a pause at the end of the list, where others may be missing";
+
+/// Reason for interfaces of a driver that is not known.
+const UNKNOWN: &str = "interface whose driver's counters are not known (its /sys/class/net/INTERFACE/statistics, `ip -s link` and /proc/net/dev have the kernel's)";
 
 /// Reason for lines of nodes without a heading.
 const NO_HEADING: &str = "line of a node without the heading 'NIC statistics:'";
@@ -203,6 +227,7 @@ pub(super) fn readings(
             None => left_out.note(NO_HEADING, name.split(':').next().unwrap_or_default()),
         }
     }
+    check_drivers(text, lists.values().flatten())?;
     let read = lists.into_iter().map(|(prefix, lists)| {
         let own = Some(prefix.as_str()).filter(|p| !p.is_empty());
         let name = own.or(node).ok_or_else(|| {
@@ -217,9 +242,24 @@ pub(super) fn readings(
             };
             list.add(text, &Port::Named(port), &mut layout, &mut values, left_out)?;
         }
-        Ok(Reading::of(Arc::new(layout), Moment::default(), &values))
+        let has_counters = !layout.counters.is_empty();
+        let reading = Reading::of(Arc::new(layout), Moment::default(), &values);
+        Ok(has_counters.then_some(reading))
     });
-    read.collect()
+    read.filter_map(Result::transpose).collect()
+}
+
+/// Refuses a text without an interface of a known driver.
+fn check_drivers<'a>(
+    text: &Text,
+    mut lists: impl Iterator<Item = &'a Statistics<'a>>,
+) -> Result<(), InputError> {
+    if lists.any(|list| list.driver().is_some()) {
+        return Ok(());
+    }
+    let markers = DRIVERS.map(|d| d.marker).join(", ");
+    let error = text.error("no counter of the port", format!("one of {markers}"));
+    Err(error.hint("the counters of this driver are not known; /sys/class/net/INTERFACE/statistics has the kernel's"))
 }
 
 /// Node of a heading; empty if it names none.
@@ -288,6 +328,10 @@ impl<'a> Statistics<'a> {
         Ok(Some(number.ok_or_else(wrong)?))
     }
 
+    fn driver(&self) -> Option<&'static Driver> {
+        DRIVERS.iter().find(|d| self.values.contains_key(d.marker))
+    }
+
     /// Adds the counters of the interface.
     fn add(
         &self,
@@ -297,17 +341,26 @@ impl<'a> Statistics<'a> {
         values: &mut Vec<Option<u64>>,
         left_out: &mut LeftOut,
     ) -> Result<(), InputError> {
-        let driver = DRIVERS.iter().find(|d| self.values.contains_key(d.marker));
-        let Some(driver) = driver else {
-            let markers: Vec<&str> = DRIVERS.iter().map(|d| d.marker).collect();
-            let expected = format!("one of {}", markers.join(", "));
-            let error = text.error("no counter of the port", expected);
-            return Err(error.hint("the counters of this driver are not known; /sys/class/net/INTERFACE/statistics has the kernel's"));
+        let Some(driver) = self.driver() else {
+            // Its place in the order of the interfaces stays.
+            layout.port(port);
+            left_out.note(UNKNOWN, format!("{} {port}", layout.node));
+            return Ok(());
         };
         let mut used = HashSet::new();
         for &(name, kernel) in driver.counters {
-            if names::interface(layout, port, kernel).is_some() {
+            if let Some(counter) = names::interface(layout, port, kernel) {
+                if kernel.ends_with("_errors") {
+                    name.clone_into(&mut counter.name);
+                }
                 values.push(self.value(text, name)?);
+                used.insert(name);
+            }
+        }
+        for name in DOWNS {
+            if let Some(times) = self.value(text, name)? {
+                names::both(layout, port, name, Quantity::Downs, 1.0);
+                values.extend([Some(times); 2]);
                 used.insert(name);
             }
         }

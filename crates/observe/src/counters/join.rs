@@ -5,7 +5,7 @@
 //! among a node's sources.
 
 use super::apart;
-use super::ends::{Links, Place, is_of_switch, is_unlisted, shares, without_nvlink};
+use super::ends::{Links, Place, is_of_switch, is_unlisted, mapped, shares, without_nvlink};
 use super::gemini;
 use super::reading::{Combine, Counter, Layout, Port, Reading};
 use super::speakers::{Class, Speakers};
@@ -68,12 +68,16 @@ struct Slot {
     sharers: usize,
     /// Whether some of its tiles or their counters are missing.
     partial: bool,
+    /// Whether its source counts what the link drops, which would be taken for all errors without the others.
+    beside_drops: bool,
 }
 
 const PARTIAL: &str = "quantity of a link of which not every tile was read";
 const BOTH_WAYS: &str =
     "count of lanes is above the fabric's: both directions of the dimension may be counted there";
 const UNLISTED: &str = "port of a switch that no table of ports names (columns switch,port,peer; give it beside the counters)";
+const BY_ORDER: &str = "place of an interface, which nothing names: the n-th interface of a host is taken for its n-th port";
+const NUMBER: &str = "interface of a host with another number of ports: give each place on its own (--counters-of PLACE, or `PLACE: ` before its lines, as pdsh prints them)";
 const AT_LEAST: &str = "error counter without a value, or at its highest; the errors of its link are at least those given";
 const STAYS: &str = "counter at its highest, where it stays until it is cleared (`perfquery -R`); its increase is not known";
 const RECABLED: &str = "port that counts traffic and has no link in the machine, whose file may be older than its cables";
@@ -316,7 +320,7 @@ impl SourceJoint {
     /// Joins the source with this index.
     fn new(own: usize, first: &Reading, node: &mut Joining<'_>) -> Result<Self, Mismatch> {
         let (fabric, layout) = (node.fabric, &*first.layout);
-        let place = Place::of(fabric, layout);
+        let place = &Place::of(fabric, layout);
         let mut joint = Self {
             speeds: vec![(0.0, None); layout.counters.len()],
             ..Self::default()
@@ -357,11 +361,17 @@ impl SourceJoint {
                 }
                 if counted {
                     let is_unlisted = is_unlisted(fabric, first, port);
-                    let reason = [LeftOut::NO_LINK, UNLISTED][usize::from(is_unlisted)];
-                    let name = format!("{} {port}", layout.node);
+                    let ports = place.ports_in_words(fabric);
+                    let own = [LeftOut::NO_LINK, NUMBER][usize::from(!ports.is_empty())];
+                    let reason = if is_unlisted { UNLISTED } else { own };
+                    let name = format!("{} {port}{ports}", layout.node);
                     node.left_out.note(reason, name);
                 }
                 continue;
+            }
+            if mapped(first, port, node.map).is_none() && place.by_order(layout, port).is_some() {
+                node.left_out
+                    .note(BY_ORDER, format!("{} {port}", layout.node));
             }
             joint.matched += usize::from(counters.iter().any(|i| value(i).is_some()));
             let sender = links.departures.first().map(|&l| fabric.link(l).from);
@@ -406,6 +416,13 @@ impl SourceJoint {
             slot.partial = true;
             let name = format!("{} {}", layout.node, fabric.link_name(slot.link));
             node.left_out.note(PARTIAL, name);
+        }
+        let drops = |k: &&Key| matches!(k.0, Quantity::Drops | Quantity::SentDrops);
+        let dropping: BTreeSet<LinkId> = slots.keys().filter(drops).map(|k| k.1).collect();
+        let is_errors =
+            |s: &&mut Slot| matches!(s.quantity, Quantity::Errors | Quantity::SentErrors);
+        for slot in slots.values_mut().filter(is_errors) {
+            slot.beside_drops = dropping.contains(&slot.link);
         }
         joint.slots = slots.into_values().collect();
         joint.ends = ends.into_iter().collect();
@@ -481,6 +498,7 @@ impl Slot {
             ports: Vec::new(),
             sharers: 1,
             partial: false,
+            beside_drops: false,
         }
     }
 
@@ -550,7 +568,7 @@ impl Slot {
         match (missing, seen) {
             _ if self.is_errors() && whole > 0.0 => Some(Ok(whole)),
             (Some(why), _) => Some(Err(why)),
-            (None, 0) => None,
+            (None, 0) if !self.beside_drops => None,
             (None, n) if n < self.terms.len() => Some(Err(Missing::Unread)),
             (None, _) if self.combine == Combine::Mean => Some(Ok(whole / self.ports.len() as f64)),
             _ => Some(Ok(whole)),

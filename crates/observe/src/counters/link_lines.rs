@@ -114,6 +114,7 @@ struct LinkRow {
     queued_bytes: Option<f64>,
     errors: Option<f64>,
     drops: Option<f64>,
+    downs: Option<f64>,
     lanes: Option<f64>,
     agreed_bytes_per_s: Option<f64>,
     served_ratio: Option<f64>,
@@ -269,7 +270,7 @@ impl PathRow {
 
 impl LinkRow {
     /// Field names, their quantities and their values.
-    fn values(&self) -> [(&'static str, Quantity, Option<f64>); 16] {
+    fn values(&self) -> [(&'static str, Quantity, Option<f64>); 17] {
         use Quantity as Q;
         let ns = |seconds: Option<f64>| seconds.map(|s| s * 1e9);
         // Errors of a row include its drops.
@@ -307,6 +308,7 @@ impl LinkRow {
             ("queued_bytes", Q::QueuedBytes, self.queued_bytes),
             ("errors", Q::Errors, damaged),
             ("drops", Q::Drops, self.drops),
+            ("downs", Q::Downs, self.downs),
             ("lanes", Q::Lanes, self.lanes),
             ("agreed_bytes_per_s", Q::Capacity, self.agreed_bytes_per_s),
             ("served_ratio", Q::ServedRatio, self.served_ratio),

@@ -176,7 +176,7 @@ impl Speakers {
             }
         }
         let links = |s: usize, port: &Port| {
-            let place = Place::of(fabric, &firsts[s].layout);
+            let place = &Place::of(fabric, &firsts[s].layout);
             Links::of(fabric, place, firsts[s], port, map).departures
         };
         if facts.iter().flatten().any(|f| f.dead) {

@@ -80,6 +80,61 @@ fn lanes_and_rates_that_came_back_are_told() {
     assert_eq!(told, expected);
 }
 
+/// A link that is up at both readings may have been down in between.
+#[test]
+fn a_link_that_went_down_within_the_window_is_told() {
+    let (fabric, mut state) = quiet("torus:4x4:nodes=2");
+    let flaps = link(&fabric, "r0-0 X+");
+    state.downs.set(flaps, Some(20.0));
+    state.downs.set(fabric.reverse(flaps).unwrap(), Some(19.0));
+    state.downs.set(link(&fabric, "r1-1 Y+"), Some(0.0));
+    let told = |state: &LinkState| -> Vec<_> {
+        let found = blame(&fabric, &Routing::default_for(&fabric), state, None).unwrap();
+        let causes = found.causes.into_iter();
+        causes
+            .map(|c| (c.fault, c.kind, c.evidence.join(" ")))
+            .collect()
+    };
+    let evidence = "It went down 20 times in the window. So did 0 other links.";
+    assert_eq!(told(&state), [(Kind::Down, "cable", evidence.to_owned())]);
+    // Of totals it is not known when.
+    state.window_seconds = None;
+    assert_eq!(told(&state), []);
+}
+
+/// Cables of nodes are hops on a tree of switches, and are not between routers.
+#[test]
+fn cables_of_nodes_are_not_between_routers() {
+    use hopbyte_fabric::units::{BytesPerSecond, Seconds};
+    use hopbyte_fabric::{FabricBuilder, Family, LinkSpec};
+    let mut b = FabricBuilder::new(Family::Generic, "two leaves");
+    let (cable, rate) = (b.kind("cable", false), BytesPerSecond(1e9));
+    let leaves = ["leaf1", "leaf2"].map(|name| b.router(name, &[]));
+    for (leaf, name) in leaves.into_iter().zip(["n1", "n2"]) {
+        b.node_with_link(name, name, leaf, cable, rate);
+    }
+    let [one, two] = leaves.map(End::Router);
+    for (from, to) in [(one, two), (two, one)] {
+        b.link(LinkSpec::new(from, to, cable, rate, Seconds(0.0)));
+    }
+    let fabric = b.finish().unwrap();
+    let mut state = LinkState::unknown(&fabric);
+    state.window_seconds = Some(10.0);
+    for node in fabric.nodes() {
+        for link in [node.inject, node.eject] {
+            state.coverage[link.index()] = 1.0;
+            state.used_ratio.set(link, Some(0.05));
+        }
+    }
+    let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
+    let told = |words: &str| found.not_judged.iter().any(|n| n.contains(words));
+    assert!(
+        told("2 of 2 between routers") && !told("slow nodes"),
+        "{:?}",
+        found.not_judged
+    );
+}
+
 /// Metrics of Gemini have no links of nodes, which may be full: that is why nothing is named.
 #[test]
 fn waiting_that_links_of_nodes_may_explain_is_told() {

@@ -31,7 +31,7 @@ fn the_port_s_own_counters_are_read_and_pauses_are_times() {
         ("rx_bytes", Some(1000)),
         ("tx_bytes", Some(2000)),
         ("rx_dropped", Some(3)),
-        ("rx_errors", None),
+        ("rx_crc_errors_phy", None),
         ("rx_prio4_pause_duration", Some(90)),
     ] {
         assert!(of.contains(&(name, value)), "{name}: {of:?}");
@@ -154,4 +154,124 @@ fn dshbak_names_each_node_once() {
     let of = |i: usize| (&*found[i].layout.node, values(&found[i])[0].1);
     assert_eq!((of(0), of(1)), (("n1", Some(5)), ("n2", Some(7))));
     assert!(read(&one("n[1-2]", 5), None).unwrap_err().contains("-c"));
+}
+
+/// An interface of a bnxt_en adapter on the link of a node: the values of its counters by name.
+fn bnxt(counters: &[(&str, u64)]) -> hopbyte_fabric::Totals {
+    let mut text = "NIC statistics:\n     rx_total_frames: 9\n     rx_bytes: 900\n".to_owned();
+    for (name, value) in counters {
+        text += &format!("     {name}: {value}\n");
+    }
+    joined(&text, "n0-0", "torus:4x4").unwrap()
+}
+
+fn joined(content: &str, node: &str, fabric: &str) -> Result<hopbyte_fabric::Totals, String> {
+    let fabric = hopbyte_fabric::spec::fabric(fabric).unwrap();
+    let text = Text::from_bytes("e", content.as_bytes(), Limits::TEXT).unwrap();
+    let options = crate::counters::CounterOptions {
+        node: Some(node.into()),
+        ..Default::default()
+    };
+    match crate::counters::counters(&text, &fabric, &options) {
+        Ok(crate::counters::Counted::Totals(totals)) => Ok(totals),
+        Ok(_) => Err("an increase".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn errors_of_a_driver_are_the_sum_of_their_causes() {
+    let fabric = hopbyte_fabric::spec::fabric("torus:4x4").unwrap();
+    let node = fabric.node(fabric.node_named("n0-0").unwrap());
+    let causes = [
+        "rx_fcs_err_frames",
+        "rx_align_err_frames",
+        "rx_undrsz_frames",
+        "rx_ovrsz_frames",
+        "rx_runt_frames",
+        "rx_jbr_frames",
+    ];
+    let mut counters = causes.map(|name| (name, 7)).to_vec();
+    counters.extend([
+        ("rx_stat_discard", 4),
+        ("tx_err", 5),
+        ("tx_stat_discard", 1),
+    ]);
+    let totals = bnxt(&counters);
+    assert_eq!(totals.errors(node.eject), Ok(46.0));
+    assert_eq!(totals.drops(node.eject), Ok(4.0));
+    assert_eq!(totals.errors(node.inject), Ok(6.0));
+    // Some of the causes are at least what they count, and drops alone are not all errors.
+    assert_eq!(bnxt(&counters[..1]).errors(node.eject), Ok(7.0));
+    let drops = bnxt(&[("rx_stat_discard", 4), ("tx_stat_discard", 1)]);
+    assert_eq!(
+        drops.errors(node.eject),
+        Err(hopbyte_fabric::Missing::Unread)
+    );
+    assert_eq!(drops.drops(node.eject), Ok(4.0));
+}
+
+#[test]
+fn a_link_that_went_down_is_counted_in_both_directions() {
+    let fabric = hopbyte_fabric::spec::fabric("torus:4x4").unwrap();
+    let node = fabric.node(fabric.node_named("n0-0").unwrap());
+    let totals = bnxt(&[("link_down_events", 20)]);
+    for link in [node.eject, node.inject] {
+        assert_eq!(totals.get(Quantity::Downs, link), Some(20.0));
+    }
+}
+
+#[test]
+fn an_unknown_driver_leaves_the_other_nodes() {
+    let hns3 = "n2: NIC statistics:\nn2:      mac_rx_total_oct_num: 5\nn2:      mac_tx_total_oct_num: 6\n\
+        n2:      mac_rx_total_pkt_num: 7\nn2:      mac_rx_fcs_err_pkt_num: 1\n";
+    let other = "n1: NIC statistics:\nn1:      queue_0_bytes: 7\n";
+    let (found, said) = read(&format!("{other}{hns3}"), None).unwrap();
+    assert_eq!((found.len(), &*found[0].layout.node), (1, "n2"));
+    let of = values(&found[0]);
+    for (name, value) in [
+        ("rx_bytes", 5),
+        ("tx_bytes", 6),
+        ("rx_packets", 7),
+        ("mac_rx_fcs_err_pkt_num", 1),
+    ] {
+        assert!(of.contains(&(name, Some(value))), "{name}: {of:?}");
+    }
+    assert!(
+        said[0].starts_with("1 left out, interface whose driver")
+            && said[0].ends_with("n1 ethtool"),
+        "{said:?}"
+    );
+    assert!(
+        read(other, None)
+            .unwrap_err()
+            .contains("mac_rx_total_oct_num")
+    );
+}
+
+#[test]
+fn the_lists_of_a_host_are_its_ports_in_order() {
+    let fabric = hopbyte_fabric::spec::fabric("gpu-rails").unwrap();
+    let lists = |n: u64| {
+        let list = |i| of_node("h1", 100 + i).join("\n") + "\n";
+        (0..n).map(list).collect::<String>()
+    };
+    let totals = joined(&lists(8), "", "gpu-rails").unwrap();
+    for (place, bytes) in [("h1-r0", 100.0), ("h1-r7", 107.0)] {
+        let eject = fabric.node(fabric.node_named(place).unwrap()).eject;
+        assert_eq!(
+            totals.get(Quantity::ReceivedBytes, eject),
+            Some(bytes),
+            "{place}"
+        );
+    }
+    let said: Vec<String> = totals.left_out.sentences().collect();
+    assert!(
+        said[0].contains("is taken for its n-th port: h1 ethtool,"),
+        "{said:?}"
+    );
+    let error = joined(&lists(3), "", "gpu-rails").unwrap_err();
+    for words in ["--counters-of PLACE", "h1 ethtool (h1-r0 to h1-r7)"] {
+        assert!(error.contains(words), "{error}");
+    }
 }

@@ -142,8 +142,8 @@ def sink(name: str, *how: str) -> str:
     return f"struct hopbyte_sink sink = {{{', '.join(fields)}}};"
 
 
-# Receiving and completion: (statement before the call, statement after it, whether the call only waited). {0}, {1}, …
-# are the parameters. Their time is counted; the messages are in the sender's file.
+# Receiving and completion: (statement before the call, statement after it, whether the call looked in vain, for those that
+# look and return). {0}, {1}, … are the parameters. Their time is counted; the messages are in the sender's file.
 ONE_BEFORE, MANY_BEFORE = "hopbyte_trace_before(1, {0});", "hopbyte_trace_before({0}, {1});"
 # Statuses that the program ignores are needed where it receives from any source.
 STATUS = " {{{}}} = hopbyte_trace_status({{{}}}, {}, {});"
@@ -157,7 +157,14 @@ def status(parameter: int, count: str = "1", needed: str = "false") -> str:
 ANY = "{} == MPI_ANY_SOURCE || {} == MPI_ANY_TAG"
 SOME_AFTER = "hopbyte_trace_done_some(*{2}, {3}, {4});"
 # Calls that add nothing to the trace, where their time is waiting and not computation.
-WAITS = ("", "", "true")
+WAITS = ("", "", "")
+
+
+def looks(flag: int) -> tuple[str, str, str]:
+    """The same of calls that look and return."""
+    return ("", "", f"!*{{{flag}}}")
+
+
 TIMED = {
     "Recv": (
         status(6, needed=ANY.format("{3}", "{4}")),
@@ -168,16 +175,16 @@ TIMED = {
     "Mrecv": ("hopbyte_trace_message(*{3});", "hopbyte_trace_matched_receive({4}, NULL);", ""),
     "Imrecv": ("hopbyte_trace_message(*{3});", "hopbyte_trace_matched_receive(NULL, request);", ""),
     "Probe": WAITS,
-    "Iprobe": WAITS,
+    "Iprobe": looks(3),
     "Mprobe": (
         status(4, needed=ANY.format("{0}", "{1}")),
         "hopbyte_trace_matched(comm, *message, status, source, tag);",
-        "true",
+        "",
     ),
     "Improbe": (
         status(5, needed=ANY.format("{0}", "{1}")),
         "if (*flag) hopbyte_trace_matched(comm, *message, status, source, tag);",
-        "true",
+        "!*flag",
     ),
     "Wait": (ONE_BEFORE + status(1), "hopbyte_trace_done(0, {1});", ""),
     "Waitall": (MANY_BEFORE + status(2, "{0}"), "hopbyte_trace_done_all({0}, {2});", ""),
@@ -187,12 +194,14 @@ TIMED = {
     "Testall": (MANY_BEFORE + status(3, "{0}"), "if (*{2}) hopbyte_trace_done_all({0}, {3});", "!*{2}"),
     "Testany": (MANY_BEFORE + status(4), "if (*{3}) hopbyte_trace_done(*{2}, {4});", "!*{3}"),
     "Testsome": (MANY_BEFORE + status(4, "{0}"), SOME_AFTER, "*{2} <= 0"),
-    **{f"Request_get_status{of}": WAITS for of in ("", "_all", "_any", "_some")},
-    "Parrived": WAITS,
+    **{f"Request_get_status{of}": looks(flag) for of, flag in (("", 1), ("_all", 2), ("_any", 3))},
+    "Request_get_status_some": ("", "", "*{2} <= 0"),
+    "Parrived": looks(2),
+    "Win_test": looks(1),
     **{
         f"Win_{name}": WAITS
         for name in (
-            *("fence", "start", "complete", "post", "wait", "test", "lock", "lock_all", "unlock", "unlock_all"),
+            *("fence", "start", "complete", "post", "wait", "lock", "lock_all", "unlock", "unlock_all"),
             *("flush", "flush_all", "flush_local", "flush_local_all", "sync"),
         )
     },
@@ -330,7 +339,7 @@ class Wrappers:
     ) -> str:
         """A wrapper that times the call and runs `hook` after it has succeeded, unless the MPI library itself is
         calling; `trace` and `before` only where the program is traced, and `begin` also only with several threads. `vain`
-        tells calls that only waited.
+        tells whether a call that looks and returns has looked in vain.
         Persistent operations that are created while recording pauses may be started later."""
         call = f"{function.next}{function.call()}"
         when = (
@@ -344,7 +353,12 @@ class Wrappers:
         threads = "hopbyte_threaded && hopbyte_tracing()"
         begins = f"if ({threads}) {{ {filled(begin, function)} }}" if begin else ""
         closes = f"if ({threads}) hopbyte_trace_close();" if begin else ""
-        wait = f"if ({filled(vain, function)}) hopbyte_trace_poll(begun, ended); else" if vain else ""
+        waits = "begun = hopbyte_look_begin(begun);" if vain else ""
+        looked = (
+            f"if (rc == MPI_SUCCESS && ({filled(vain, function)})) hopbyte_look_vain(ended);"
+            if vain
+            else ""
+        )
         return function.definition(f"""{{
     if (hopbyte_depth || !{when})
         return {call};
@@ -353,9 +367,11 @@ class Wrappers:
     uint64_t begun = hopbyte_clock();
     int rc = {call};
     uint64_t ended = hopbyte_clock();
+    {waits}
     hopbyte_call_count_time({number}, begun, ended);
+    {looked}
     if (hopbyte_tracing()) {{
-        {wait} hopbyte_trace_time(begun, ended);
+        hopbyte_trace_time(begun, ended);
         if (rc == MPI_SUCCESS) {{ {filled(trace, function)} }}
     }}
     if (__builtin_expect(rc == MPI_SUCCESS, 1))

@@ -302,6 +302,13 @@ static inline struct hopbyte_moments hopbyte_moments_take(uint64_t *last_end, ui
     bool after = begun > last;
     return (struct hopbyte_moments){after ? begun - last : 0, ended - (after ? begun : last)};
 }
+/* End of this thread's last call, if that looked for a message or a completion in vain; 0 otherwise. */
+extern _Thread_local uint64_t hopbyte_looked;
+/* The begin of the waiting that ends with a call that looks, for a loop of such calls waits between them, too: the begin of
+ * the call, or earlier after one in vain. */
+uint64_t hopbyte_look_begin(uint64_t begun);
+void hopbyte_look_vain(uint64_t ended);
+
 /* Counts this thread, once. */
 void hopbyte_thread_note(void);
 /* Ticks in a call of this thread that belong to no call of another. */
@@ -314,6 +321,7 @@ static inline void hopbyte_call_count_time(int call, uint64_t begun, uint64_t en
     if (__builtin_expect(!(calls & (calls - 1)), 0))
         hopbyte_call_often(call, calls);
     hopbyte_sum_add(&time->ticks, ended - begun);
+    hopbyte_looked = 0;
     uint64_t inside = ended - begun;
     if (__builtin_expect(hopbyte_threaded, 0))
         inside = hopbyte_thread_ticks(begun, ended);
@@ -336,8 +344,6 @@ bool hopbyte_trace_init(void);
 void hopbyte_trace_time(uint64_t begun, uint64_t ended);
 /* Computation until now, for an event before its call. */
 void hopbyte_trace_now(void);
-/* The call only waited, in vain so far: its time is not computation. */
-void hopbyte_trace_poll(uint64_t begun, uint64_t ended);
 void hopbyte_trace_send(MPI_Comm comm, int dest, int tag, MPI_Count count, MPI_Datatype type,
                         const MPI_Request *request);
 /* A send that ends without its receiver. */

@@ -55,6 +55,48 @@ double hopbyte_tick_seconds(void)
     return hopbyte_clock_is_counter && ticks ? seconds / (double)ticks : 1e-9;
 }
 
+/* Below this time of a processor between two looks, a thread does nothing else than to look. */
+static const double LOOK_SECONDS = 2e-6;
+_Thread_local uint64_t hopbyte_looked;
+static _Thread_local struct {
+    double tick;      /* seconds; 0 before the first look in vain */
+    double processor; /* time of the thread's processor at its last look in vain */
+    bool long_gaps;   /* there was one: the processor's time is read */
+} look;
+
+static double processor_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* A thread that computes between two looks has the processor for that time; one that sleeps, yields or is waiting for its
+ * turn has not. The clock of the processor takes ten times as long as the other: short gaps do without. */
+uint64_t hopbyte_look_begin(uint64_t begun)
+{
+    uint64_t last = hopbyte_looked;
+    if (!last || begun <= last)
+        return begun;
+    double seconds = (double)(begun - last) * look.tick;
+    if (seconds < LOOK_SECONDS)
+        return last;
+    double computed = look.long_gaps ? processor_now() - look.processor : seconds;
+    look.long_gaps = true;
+    if (computed < LOOK_SECONDS)
+        return last;
+    return computed < seconds ? last + (uint64_t)(computed / look.tick) : begun;
+}
+
+void hopbyte_look_vain(uint64_t ended)
+{
+    if (look.tick == 0)
+        look.tick = hopbyte_tick_seconds();
+    hopbyte_looked = ended;
+    if (look.long_gaps)
+        look.processor = processor_now();
+}
+
 void hopbyte_thread_note(void)
 {
     static _Thread_local bool known;

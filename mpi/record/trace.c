@@ -13,13 +13,10 @@ struct hopbyte_trace hopbyte_trace;
 enum { ROWS = 64, NODES_AN_HOUR = 300000 };
 /* Ticks until the clock is looked at for the first time: enough to know how long a tick is. */
 enum { LOOK_FIRST = 1 << 24 };
-static const double POLL_SECONDS = 2e-6;
 
 /* The clock of a thread. */
 static _Thread_local struct {
     double gap, inside; /* of its next event, in ticks */
-    double tick;        /* seconds; 0 until a poll needs it */
-    bool polled;        /* its last call waited in vain */
 } own;
 /* Messages of a collective whose sizes its arguments give. */
 static _Thread_local struct {
@@ -225,26 +222,12 @@ void hopbyte_trace_time(uint64_t begun, uint64_t ended)
 {
     hopbyte_thread_note();
     own.gap += time_take(begun, ended);
-    own.polled = false;
 }
 
 void hopbyte_trace_now(void)
 {
     uint64_t now = hopbyte_clock();
     hopbyte_trace_time(now, now);
-}
-
-void hopbyte_trace_poll(uint64_t begun, uint64_t ended)
-{
-    hopbyte_thread_note();
-    if (own.tick == 0)
-        own.tick = hopbyte_tick_seconds();
-    double gap = time_take(begun, ended);
-    if (own.polled && gap * own.tick < POLL_SECONDS)
-        own.inside += gap;
-    else
-        own.gap += gap;
-    own.polled = true;
 }
 
 /* --- slots --- */

@@ -45,3 +45,24 @@ def test_waiting_at_a_fence_is_time_in_mpi(mpi: Mpi, tmp_path: Path) -> None:
     assert len(waited) == RANKS and mean > 0.6, said
     assert answer["times"]["mpi_seconds"] == pytest.approx(mean, abs=0.2), answer["times"]
     assert any(call["name"] == "MPI_Win_fence" for call in answer["times"]["calls"]), answer["times"]
+
+
+@each_mpi
+@pytest.mark.parametrize("word", ["naps", "work"])
+def test_a_loop_of_tests_waits_unless_it_computes(mpi: Mpi, word: str, tmp_path: Path) -> None:
+    """The record and the trace of the rank that tests agree: time with the processor is computation, other time is not."""
+    recorded(mpi, word, tmp_path, "--trace")
+    folder = tmp_path / "hopbyte-record"
+    trace = (folder / f"rank.{RANKS - 1}.hbt").read_text().splitlines()
+    wait = next(line.split("\t")[1] for line in trace if line.startswith("event") and "\twait\t" in line)
+    gap, inside = next(map(float, line.split("\t")[1:3]) for line in trace if line.split("\t")[0] == wait)
+    seconds = {
+        line.split("\t")[1]: float(line.split("\t")[3])
+        for line in (folder / f"rank.{RANKS - 1}.hbr").read_text().splitlines()
+        if line.startswith("mpi\t")
+    }
+    if word == "naps":
+        assert inside > 0.2e9 > 10 * gap, (gap, inside)
+    else:
+        assert gap > 0.05e9, (gap, inside)
+    assert seconds["MPI_Test"] == pytest.approx(4e-9 * inside, rel=0.05, abs=0.01), (seconds, inside)

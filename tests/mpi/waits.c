@@ -1,4 +1,5 @@
 /* groups: reductions between two halves of the ranks, whose bytes are known by hand.
+   naps, work: the last rank tests for a message of the first, which comes late, and naps or works for a millisecond in between.
    window: all ranks but the first wait for it at a fence; at the end it prints the seconds that this rank waited. */
 #include <mpi.h>
 #include <stdio.h>
@@ -39,13 +40,40 @@ static void window(int rank, int size)
     printf("waited %d %.3f\n", rank, waited);
 }
 
+static void tests(int rank, int size, int naps)
+{
+    char message[8] = {0};
+    for (int i = 0; i < 4; i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0)
+            usleep(250000);
+        if (rank == 0)
+            MPI_Send(message, 8, MPI_CHAR, size - 1, 0, MPI_COMM_WORLD);
+        if (rank < size - 1)
+            continue;
+        MPI_Request request;
+        MPI_Irecv(message, 8, MPI_CHAR, 0, 0, MPI_COMM_WORLD, &request);
+        for (int ended = 0; !ended;) {
+            MPI_Test(&request, &ended, MPI_STATUS_IGNORE);
+            if (naps)
+                usleep(1000);
+            for (double begun = MPI_Wtime(); !naps && MPI_Wtime() < begun + 1e-3;)
+                ;
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     int rank, size;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    (argc > 1 && !strcmp(argv[1], "groups") ? groups : window)(rank, size);
+    const char *word = argc > 1 ? argv[1] : "window";
+    if (!strcmp(word, "naps") || !strcmp(word, "work"))
+        tests(rank, size, !strcmp(word, "naps"));
+    else
+        (!strcmp(word, "groups") ? groups : window)(rank, size);
     MPI_Finalize();
     return 0;
 }

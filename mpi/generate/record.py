@@ -137,7 +137,10 @@ def opens() -> dict[str, str]:
 def sink(name: str, *how: str) -> str:
     """A sink for a collective: how it is called, and whether its operation commutes."""
     fields = [field for field in how if field.startswith(".")]
-    bits = [bit for bit in how if not bit.startswith(".")] + ["hopbyte_op_how(op)"] * (name in REDUCTIONS)
+    bits = [bit for bit in how if not bit.startswith(".")]
+    if bits and name == "Allreduce":
+        bits.append("(sendbuf == MPI_IN_PLACE ? HOW_IN_PLACE : 0)")
+    bits += ["hopbyte_op_how(op)"] * (name in REDUCTIONS)
     fields += [f".how = {' | '.join(bits)}"] * bool(bits)
     return f"struct hopbyte_sink sink = {{{', '.join(fields)}}};"
 

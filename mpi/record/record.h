@@ -91,7 +91,8 @@ struct hopbyte_item {
 #define HOW_NONBLOCKING (UINT64_C(1) << 62)
 #define HOW_PERSISTENT (UINT64_C(1) << 61)
 #define HOW_ORDERED (UINT64_C(1) << 60) /* with an operation that does not commute */
-#define HOW_BITS (HOW_NONBLOCKING | HOW_PERSISTENT | HOW_ORDERED)
+#define HOW_IN_PLACE (UINT64_C(1) << 59) /* an allreduce with a request */
+#define HOW_BITS (HOW_NONBLOCKING | HOW_PERSISTENT | HOW_ORDERED | HOW_IN_PLACE)
 
 /* Destination of contributions: the table (sink NULL, or `counted`), or a list that each start of a persistent operation
  * replays. */

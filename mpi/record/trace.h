@@ -12,7 +12,7 @@ struct hopbyte_sig {
     uint8_t comm, how;           /* comm: number of the communicator among those of the group; how: HOW_BITS from 0 on */
     int32_t peer, tag, slot;     /* peer: world rank, or the root in the group */
 };
-enum { KIND_INTER = 0x80, HOW_SHIFT = 60 };
+enum { KIND_INTER = 0x80, HOW_SHIFT = 59 };
 
 struct hopbyte_trace {
     struct hopbyte_fold fold;

@@ -52,8 +52,11 @@ uint64_t hopbyte_op_ask(MPI_Op op)
 
 const char *hopbyte_how_text(uint64_t how, char text[40])
 {
-    const char *request = how & HOW_NONBLOCKING ? "nonblocking" : how & HOW_PERSISTENT ? "persistent" : "";
-    snprintf(text, 40, "%s%s%s", request, *request && how & HOW_ORDERED ? "," : "", how & HOW_ORDERED ? "ordered" : "");
+    const char *request = how & HOW_NONBLOCKING ? ",nonblocking" : how & HOW_PERSISTENT ? ",persistent" : "";
+    char words[40];
+    snprintf(words, sizeof words, "%s%s%s", request, how & HOW_ORDERED ? ",ordered" : "",
+             how & HOW_IN_PLACE ? ",in_place" : "");
+    snprintf(text, 40, "%s", words + (*words == ','));
     return text;
 }
 

@@ -24,6 +24,8 @@ int main(int argc, char **argv)
     MPI_Allreduce(out, in, 4, MPI_DOUBLE, ordered, MPI_COMM_WORLD);
     MPI_Iallreduce(out, in, 4, MPI_DOUBLE, ordered, MPI_COMM_WORLD, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Iallreduce(MPI_IN_PLACE, in, 4, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
     MPI_Allreduce_init(out, in, 4, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
     for (int i = 0; i < 3; i++) {

@@ -39,10 +39,10 @@ KINDS = [
 ]
 # Doubles: the vector, or the block of a rank. 8 B, 8 kB and 160 kB or 1.6 MB.
 SIZES = {"small": (1, 1), "medium": (1000, 1000), "large": (200_000, 20_000)}
-VECTORS = ("bcast", "reduce", "allreduce", "ibcast", "ireduce", "iallreduce")
+VECTORS = ("bcast", "reduce", "allreduce", "ibcast", "ireduce", "iallreduce", "iallreduce_in_place")
 RANKS = [4, 6, 16]
 CASES = [(kind, size, ranks) for kind in KINDS for size in SIZES for ranks in RANKS]
-BEGUN = [(f"i{kind}", size, ranks) for kind in [*KINDS, "scatter"] for size in SIZES for ranks in RANKS]
+BEGUN = [(f"i{kind}", size, ranks) for kind in [*KINDS, "scatter", "allreduce_in_place"] for size in SIZES for ranks in RANKS]
 TOLERANCE = 0.02
 
 

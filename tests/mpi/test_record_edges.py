@@ -226,6 +226,7 @@ def test_how_collectives_were_called(mpi: Mpi, tmp_path: Path) -> None:
         ("allreduce", ""): 2,
         ("allreduce", "ordered"): 1,
         ("allreduce", "nonblocking,ordered"): 1,
+        ("allreduce", "nonblocking,in_place"): 1,
     } | ({("allreduce", "persistent"): 3} if persistent else {})
     for rank in range(RANKS):
         lines = (tmp_path / f"hopbyte-record/rank.{rank}.hbr").read_text().splitlines()

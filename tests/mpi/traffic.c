@@ -303,6 +303,7 @@ static bool begun(const char *kind, int count, int root, double *a, double *b, c
     MPI_Request request;
     if (strncmp(kind, "ibcast@", 7) == 0) MPI_Ibcast(a, count, MPI_DOUBLE, root, comm, &request);
     else if (strncmp(kind, "ireduce@", 8) == 0) MPI_Ireduce(a, b, count, MPI_DOUBLE, MPI_SUM, root, comm, &request);
+    else if (strncmp(kind, "iallreduce_in_place@", 20) == 0) MPI_Iallreduce(MPI_IN_PLACE, b, count, MPI_DOUBLE, MPI_SUM, comm, &request);
     else if (strncmp(kind, "iallreduce@", 11) == 0) MPI_Iallreduce(a, b, count, MPI_DOUBLE, MPI_SUM, comm, &request);
     else if (strncmp(kind, "igather@", 8) == 0)
         MPI_Igather(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, root, comm, &request);

@@ -64,8 +64,8 @@ pub struct Algorithms {
     follows_hosts: bool,
     /// Whether the job's variables exclude such choices.
     flat: bool,
-    /// Whether Open MPI's are those of nonblocking and persistent calls.
-    of_requests: bool,
+    /// How nonblocking and persistent calls are made, if Open MPI's choices are those for them.
+    of_requests: Option<How>,
     /// Hosts of the world's ranks.
     hosts: Vec<u32>,
 }
@@ -217,8 +217,10 @@ impl Algorithms {
             return logged.1;
         }
         match self.library {
-            Some(Library::OpenMpi) if self.of_requests => libnbc::choose(collective, ranks, bytes),
-            Some(Library::OpenMpi) => open_mpi::choose(collective, vector, ranks, bytes),
+            Some(Library::OpenMpi) => match self.of_requests {
+                Some(how) => libnbc::choose(collective, how, ranks, bytes),
+                None => open_mpi::choose(collective, vector, ranks, bytes),
+            },
             Some(Library::Nccl) => nccl(collective),
             Some(Library::OldMpich) => old_mpich(collective, vector, ranks, bytes),
             Some(Library::Mpich) | None => mpich(collective, vector, ranks, bytes),
@@ -271,7 +273,7 @@ impl Algorithms {
         rules.set.clear();
         if how.requested {
             rules.flat = true;
-            rules.of_requests = open_mpi;
+            rules.of_requests = open_mpi.then_some(how);
         }
         Cow::Owned(rules)
     }
@@ -326,7 +328,10 @@ impl Algorithms {
         members: &'m [u32],
         root: u32,
     ) -> Arranged<'m> {
-        if self.of_requests && libnbc::swaps((collective, algorithm)) && !members.is_empty() {
+        if self.of_requests.is_some()
+            && libnbc::swaps((collective, algorithm))
+            && !members.is_empty()
+        {
             let mut order = members.to_vec();
             order.swap(0, (root as usize).min(members.len() - 1));
             return Arranged {

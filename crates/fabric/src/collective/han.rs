@@ -8,7 +8,7 @@
 use super::libnbc;
 use super::open_mpi::choose;
 use super::steps::Out;
-use super::{Algorithm, Collective, Operation, Sizes, Step};
+use super::{Algorithm, Collective, How, Operation, Sizes, Step};
 
 const SEGMENT: f64 = 65_536.0;
 /// Parts of a segment in a chain of `coll/libnbc`.
@@ -153,7 +153,7 @@ impl<F: FnMut(Step)> Han<'_, '_, F> {
         let (root, hosts, equals) = (self.root.0, self.hosts(), self.equals());
         let plain = |host: usize| equals[host];
         let by_root = |host: usize| plain(swapped(root, host));
-        let algorithm = libnbc::choose(Collective::Reduce, hosts, bytes);
+        let algorithm = libnbc::choose(Collective::Reduce, How::default(), hosts, bytes);
         let swaps = libnbc::swaps((Collective::Reduce, algorithm));
         let parts = if algorithm == Algorithm::Ring {
             CHAINED
@@ -174,7 +174,7 @@ impl<F: FnMut(Step)> Han<'_, '_, F> {
 
     fn broadcast_across(&mut self, bytes: f64, times: u32) {
         let (root, equals) = (self.root.0, self.equals());
-        let algorithm = libnbc::choose(Collective::Broadcast, equals.len(), bytes);
+        let algorithm = libnbc::choose(Collective::Broadcast, How::default(), equals.len(), bytes);
         self.add(&Level {
             collective: Collective::Broadcast,
             algorithm,

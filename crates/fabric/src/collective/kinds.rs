@@ -32,17 +32,20 @@ pub struct How {
     pub requested: bool,
     /// With an operation that does not commute.
     pub ordered: bool,
+    /// In place; not told for plain calls.
+    pub in_place: bool,
     /// With blocks that may differ in size (`allgatherv`, `reduce_scatter`).
     pub vector: bool,
 }
 
 impl How {
-    /// From the words of a record, joined by commas: `nonblocking`, `persistent`, `ordered`.
+    /// From the words of a record, joined by commas: `nonblocking`, `persistent`, `ordered`, `in_place`.
     pub fn of(words: &[u8]) -> Self {
         let has = |word: &[u8]| words.split(|&b| b == b',').any(|w| w == word);
         Self {
             requested: has(b"nonblocking") || has(b"persistent"),
             ordered: has(b"ordered"),
+            in_place: has(b"in_place"),
             vector: false,
         }
     }

@@ -2,13 +2,13 @@
 //! bytes alone, wherever the ranks are. Counted in 4.1.4 and 5.0.11 with the library's own monitoring; sizes as in [`super`].
 
 use super::open_mpi::ELEMENT;
-use super::{Algorithm, Collective};
+use super::{Algorithm, Collective, How};
 
 /// Bytes from which algorithms for long vectors are taken.
 const LARGE: f64 = 65_536.0;
 
 /// The algorithm, for operations that commute.
-pub(super) fn choose(collective: Collective, ranks: usize, bytes: f64) -> Algorithm {
+pub(super) fn choose(collective: Collective, how: How, ranks: usize, bytes: f64) -> Algorithm {
     use Algorithm as A;
     use Collective as C;
     let power = 1usize << ranks.max(1).ilog2();
@@ -20,7 +20,7 @@ pub(super) fn choose(collective: Collective, ranks: usize, bytes: f64) -> Algori
         C::Reduce if ranks > 2 && halves => A::NearRabenseifner,
         C::Reduce if ranks > 4 || bytes < LARGE => A::Binomial,
         C::Reduce => A::Ring,
-        C::Allreduce if ranks < 4 || bytes < LARGE => A::UpAndDown,
+        C::Allreduce if how.in_place || ranks < 4 || bytes < LARGE => A::UpAndDown,
         C::Allreduce if halves => A::NearRabenseifner,
         C::Allreduce => A::Ring,
         C::ReduceScatter => A::UpThenScatter,
@@ -47,14 +47,25 @@ mod tests {
     const REQUESTED: How = How {
         requested: true,
         ordered: false,
+        in_place: false,
         vector: false,
     };
 
-    /// Bytes by pair of a call.
     fn sent(kind: C, ranks: u32, root: u32, sizes: Sizes<'_>) -> BTreeMap<(u32, u32), f64> {
+        sent_as(REQUESTED, kind, ranks, root, sizes)
+    }
+
+    /// Bytes by pair of a call.
+    fn sent_as(
+        how: How,
+        kind: C,
+        ranks: u32,
+        root: u32,
+        sizes: Sizes<'_>,
+    ) -> BTreeMap<(u32, u32), f64> {
         let members: Vec<u32> = (0..ranks).collect();
         let rules = Algorithms::of(Library::OpenMpi);
-        let rules = rules.for_calls(kind, REQUESTED);
+        let rules = rules.for_calls(kind, how);
         let vector = matches!(sizes, Sizes::Each(_));
         let chosen = rules.choose_among(kind, vector, &members, sizes.mean());
         let group = rules.arranged((kind, chosen), &members, root);
@@ -111,19 +122,26 @@ mod tests {
             (5, 4, 2.0 * b),
         ];
         assert_eq!(sent(C::Allreduce, 6, 0, Sizes::Same(2.0 * b)), pairs(&all));
-        let small = [
-            (0, 1, a),
-            (0, 2, a),
-            (0, 4, a),
-            (1, 0, a),
-            (1, 3, a),
-            (1, 5, a),
-            (2, 0, a),
-            (3, 2, a),
-            (4, 0, a),
-            (5, 4, a),
+        let ways = [
+            (0, 1),
+            (0, 2),
+            (0, 4),
+            (1, 0),
+            (1, 3),
+            (1, 5),
+            (2, 0),
+            (3, 2),
+            (4, 0),
+            (5, 4),
         ];
-        assert_eq!(sent(C::Allreduce, 6, 0, Sizes::Same(a)), pairs(&small));
+        let up_and_down = |bytes| pairs(&ways.map(|(from, to)| (from, to, bytes)));
+        assert_eq!(sent(C::Allreduce, 6, 0, Sizes::Same(a)), up_and_down(a));
+        let in_place = How {
+            in_place: true,
+            ..REQUESTED
+        };
+        let large = sent_as(in_place, C::Allreduce, 6, 0, Sizes::Same(b));
+        assert_eq!(large, up_and_down(b));
         // Up to the first rank, then a block to each.
         let blocks = [1.0, 2.0, 3.0, 4.0].map(|n| n * a);
         let up = [(1, 0), (2, 0), (3, 2)].map(|(from, to)| (from, to, 10.0 * a));

@@ -40,12 +40,13 @@ const ITEM: usize = 32;
 const BLOCK: usize = 64 * ITEM;
 const ROUNDED: u64 = 1 << 63;
 /// How a collective was called: bits of its size, with their words.
-const HOW: [(u64, &str); 3] = [
+const HOW: [(u64, &str); 4] = [
     (1 << 62, "nonblocking"),
     (1 << 61, "persistent"),
     (1 << 60, "ordered"),
+    (1 << 59, "in_place"),
 ];
-const EXACT: u64 = (1 << 60) - 1;
+const EXACT: u64 = (1 << 59) - 1;
 
 /// Names of kinds, by number: `enum hopbyte_kind`.
 const KINDS: [&str; 29] = [

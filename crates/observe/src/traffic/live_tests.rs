@@ -88,7 +88,7 @@ fn time_of_a_killed_rank_ends_with_its_last_call() {
 #[test]
 fn how_a_collective_was_called_is_no_part_of_its_size() {
     for (size, text) in [
-        (8 | 1 << 62, "8\t16\t2\tnonblocking"),
+        (8 | 1 << 62 | 1 << 59, "8\t16\t2\tnonblocking,in_place"),
         (
             8 | 1 << 63 | 1 << 61 | 1 << 60,
             "~8\t16\t2\tpersistent,ordered",

@@ -116,6 +116,17 @@ def purity() -> list[Finding]:
     return found
 
 
+def threads() -> list[Finding]:
+    """Threads whose refusal by the system is a panic."""
+    found = []
+    for file in sorted((ROOT / "crates").glob("*/src/**/*.rs")):
+        name = str(file.relative_to(ROOT))
+        for number, line in enumerate(code_of(file.read_text()).splitlines(), 1):
+            if re.search(r"\bthread::spawn\(|\bscope\.spawn\(", line):
+                found.append(("threads", f"{name}:{number}: {line.strip()}: expected hopbyte_observe::threads"))
+    return found
+
+
 def tracked(pattern: str) -> list[Path]:
     """Files under version control or about to be."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", pattern]
@@ -239,7 +250,7 @@ def main() -> int:
     """Runs all checks."""
     packages = workspace()
     table = may_use((ROOT / "ARCHITECTURE.md").read_text())
-    found = arrows(packages, table) + purity() + lengths() + lost_tests(packages)
+    found = arrows(packages, table) + purity() + threads() + lengths() + lost_tests(packages)
     found += dependencies(packages) + imports(packages)
     for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/src/security.md"):
         found += paths(page) + commits(page)

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from conftest import Site, require, resident, wait
+from program import ROOT
 
 NAMES = r"""
 #define _GNU_SOURCE
@@ -33,6 +34,54 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     return rc;
 }
 """
+
+
+THREADS = r"""
+#include <errno.h>
+#include <pthread.h>
+
+/* A limit on processes that is reached. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*work)(void *), void *with)
+{
+    return EAGAIN;
+}
+"""
+ALONE = {
+    "fabric check torus:4x4x4": 0,
+    "oracle query --fabric torus:8x8x8 --all": 0,
+    "map stencil:4x4:5 --fabric torus:4x4 --nodes all --trials 100": 0,
+    "model run scenarios/examples/halo.toml": 0,
+    "model reproduce D1": 0,
+    "predict data/trace-ring --fabric torus:4x4 --nodes all --ranks-per-node 1": 0,
+    "verify --run data/run-ring --trace data/trace-ring --fabric torus:4x4": 0,
+    "sweep scenarios/examples/xt4/ping-pong.toml": 0,
+    "links data/links.jsonl --fabric torus:4x4": 0,
+    "view data/links.jsonl --fabric torus:4x4 --out page.html": 0,
+    "map stencil:4x4:5 --fabric torus:4x4 --nodes all --threads 2": 2,
+    "map stencil:4x4:5 --fabric torus:4x4 --nodes all --oracle http://localhost:9": 3,
+    "view data/links.jsonl --fabric torus:4x4 --serve=0": 3,
+    "oracle serve data/links.jsonl --fabric torus:4x4 --listen 127.0.0.1:0": 3,
+    "collect --listen 127.0.0.1:0 --store store --ticks 1": 0,
+    "collect --listen 127.0.0.1:0 --store store --ticks 1 --jobs data/squeue.json": 3,
+    "collect --listen 127.0.0.1:0 --ticks 1 --metrics 127.0.0.1:0": 3,
+    "collect --listen 127.0.0.1:0 --ticks 1 --listen-lines 127.0.0.1:0": 3,
+    "collect --listen 127.0.0.1:0 --ticks 1 --lines http://127.0.0.1:9/write": 3,
+}
+
+
+def test_without_a_thread_commands_do_the_work_alone_or_say_so(site: Site) -> None:
+    """Under a limit on processes that allows none: no command ends with an internal error."""
+    (site.folder / "threads.c").write_text(THREADS)
+    build = [require("gcc", "gcc"), "-shared", "-fPIC", "-o", "threads.so", "threads.c"]
+    subprocess.run(build, cwd=site.folder, check=True)
+    for name in ("data", "scenarios"):
+        (site.folder / name).symlink_to(ROOT / name)
+    alone = dict(os.environ, LD_PRELOAD=str(site.folder / "threads.so"))
+    for words, code in ALONE.items():
+        command = [str(site.hopbyte), *words.split()]
+        done = subprocess.run(command, cwd=site.folder, env=alone, capture_output=True, text=True, timeout=120)
+        assert done.returncode == code and "panicked" not in done.stderr, f"{words}: {done.returncode}\n{done.stderr}"
+        assert code != 3 or "starting a thread" in done.stderr, f"{words}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("way", ["tcp", "udp"])

@@ -60,6 +60,16 @@ def test_a_row_that_allows_a_crate_without_row_is_found() -> None:
     assert "job may use view" in finding[1]
 
 
+def test_threads_that_panic_when_they_are_refused_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "crates/a/src"
+    source.mkdir(parents=True)
+    spawn = "fn f() { std::thread::spawn(g); }\n"
+    (source / "lib.rs").write_text(f"{spawn}#[cfg(test)]\nmod tests {{\n{spawn}}}\n")
+    monkeypatch.setattr(house, "ROOT", tmp_path)
+    ((rule, text),) = house.threads()
+    assert (rule, text.split(": ")[0]) == ("threads", "crates/a/src/lib.rs:1")
+
+
 def test_circles_of_imports_go_through_exports_and_leave_tests_out(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "lib.rs").write_text("mod a;\nmod b;\nmod d;\npub use b::c::Word;\n")

@@ -42,8 +42,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let mut out = output::Output::new(cli.json, cli.quiet, &arguments);
-    // Not for agents and launches, which share their node with a job.
-    if cli.verb.is_short() {
+    if !cli.verb.shares_node() {
         hopbyte_map::start_shared_pool();
     }
     if !cli.quiet && cli.verb.is_short() {

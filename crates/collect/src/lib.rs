@@ -44,7 +44,6 @@ pub mod links;
 pub mod node;
 pub mod packed;
 pub mod renewed;
-mod resolve;
 pub mod restart;
 pub mod server;
 pub mod shape;

@@ -1,11 +1,11 @@
 //! Blocks from a running collector or from a store at any speed, through one interface.
 
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
-use crate::resolve::addresses;
 use crate::store::disk::{Disk, Os};
 use crate::store::{Damage, LogReader, logs, some_logs, without_copies};
 use crate::tls::{TLS_ALERT, Trust, Wire};
 use crate::wire::{Kind, PREAMBLE, Token, frame, next_frame};
+use hopbyte_observe::resolve::addresses;
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -10,6 +10,7 @@ use hopbyte_collect::server::{Server, Setup};
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::wire::Token;
 use hopbyte_fabric::{Fabric, Increase};
+use hopbyte_observe::threads::{start, start_in};
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -65,8 +66,7 @@ impl Agents {
                 let mut agent = Agent::new(setup, sources);
                 agent.run(|_| {}, |_, _| !stop.load(Ordering::Relaxed))
             };
-            let thread = std::thread::Builder::new().spawn(work);
-            agents.threads.push(thread.context("starting an agent")?);
+            agents.threads.push(start(work)?);
         }
         Ok(agents)
     }
@@ -126,7 +126,7 @@ pub fn watch(lab: &Lab, fabric: &Fabric, window: Duration) -> Result<Increase> {
     let address = server.within().context("collector")?.to_string();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let collector = scope.spawn(|| server.run(|_| !stop.load(Ordering::Relaxed)));
+        let collector = start_in(scope, || server.run(|_| !stop.load(Ordering::Relaxed)))?;
         let spaces = gather(lab, fabric, &address, &places, window);
         stop.store(true, Ordering::Relaxed);
         let ended = collector.join();

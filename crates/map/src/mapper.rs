@@ -18,6 +18,7 @@ use crate::turns;
 use hopbyte_fabric::hosts::Inside;
 use hopbyte_fabric::random::Random;
 use hopbyte_fabric::{Placement, Routing, Slot};
+use rayon::ThreadPool;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -230,23 +231,19 @@ pub fn map(
             expected: "a time from 0 to 10,000,000",
         });
     }
-    let pool = match options.threads {
-        0 => threads::pool(),
-        n if n <= MAX_THREADS => rayon::ThreadPoolBuilder::new().num_threads(n).build(),
-        n => {
-            return Err(MapError::BadOption {
-                what: "threads",
-                found: n.to_string(),
-                expected: "a number from 0 to 1024",
-            });
-        }
-    };
-    let pool = pool.map_err(|error| MapError::BadOption {
+    let refused = |expected| MapError::BadOption {
         what: "threads",
-        found: error.to_string(),
-        expected: "a number of threads that the system can start",
-    })?;
-    let threads = pool.current_num_threads();
+        found: options.threads.to_string(),
+        expected,
+    };
+    if options.threads > MAX_THREADS {
+        return Err(refused("a number from 0 to 1024"));
+    }
+    let pool = threads::pool(options.threads);
+    let threads = pool.as_ref().map_or(1, ThreadPool::current_num_threads);
+    if threads < options.threads {
+        return Err(refused("a number of threads that the system can start"));
+    }
     // Without links between places the routes are those of the network.
     let network = Problem {
         routing: problem.routing.network(),
@@ -254,8 +251,11 @@ pub fn map(
     };
     let is_network = problem.fabric.inside().is_some_and(Inside::is_transparent);
     let problem = if is_network { &network } else { problem };
-    let (placement, mut certificate) =
-        pool.install(|| searched(problem, options, threads, progress, begin))?;
+    let search = || searched(problem, options, threads, progress, begin);
+    let (placement, mut certificate) = match &pool {
+        Some(pool) => pool.install(search),
+        None => search(),
+    }?;
     certificate.wall_seconds = begin.elapsed().as_secs_f64();
     certificate.cpu_seconds = cpu_seconds() - begin_cpu;
     Ok((placement, certificate))

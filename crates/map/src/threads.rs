@@ -1,7 +1,10 @@
 //! Work on all threads, and pools of them under a limit on processes.
 
 use rayon::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use std::io;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// `one(number)` for each number below `count`, on all threads. Not generic over the function: the searches are compiled for
 /// every form of paths, and rayon's code for each of their closures was a third of the crate's.
@@ -15,33 +18,60 @@ pub(crate) fn each_mut<T: Send>(items: &mut [T], one: &(dyn Fn(usize, &mut T) + 
     items.for_each(|(number, item)| one(number, item));
 }
 
-/// Builds with `most` threads, or with half as many until the system starts them all: `ulimit -u` of a login node and
-/// `pids.max` of a container often allow fewer threads than the machine has processors.
-fn fewer<T>(
+/// Work of a thread.
+type Work = Box<dyn FnOnce() + Send>;
+
+fn start(work: Work) -> io::Result<()> {
+    std::thread::Builder::new().spawn(work).map(drop)
+}
+
+/// A pool of the threads that the system starts, at most `most`, or of the calling thread if it starts none: `ulimit -u` of a
+/// login node and `pids.max` of a container often allow fewer threads than the machine has processors. The process's shared
+/// pool (`None`) can be tried only once, so that its threads are started before.
+fn begin(
     most: usize,
-    build: impl Fn(ThreadPoolBuilder) -> Result<T, ThreadPoolBuildError>,
-) -> Result<T, ThreadPoolBuildError> {
-    let mut threads = most.max(1);
-    loop {
-        match build(ThreadPoolBuilder::new().num_threads(threads)) {
-            Err(_) if threads > 1 => threads /= 2,
-            built => return built,
-        }
+    is_shared: bool,
+    start: impl Fn(Work) -> io::Result<()>,
+) -> Result<Option<ThreadPool>, ThreadPoolBuildError> {
+    let (give, given) = channel::<ThreadBuilder>();
+    let given = Arc::new(Mutex::new(given));
+    let member = || {
+        let given = given.clone();
+        let work = move || {
+            let next = given.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            // Nothing is given if the pool exists already.
+            next.into_iter().for_each(ThreadBuilder::run);
+        };
+        start(Box::new(work)).ok()
+    };
+    let started = (0..most).map_while(|_| member()).count();
+    let give = move |thread| {
+        give.send(thread)
+            .map_err(|_| io::ErrorKind::BrokenPipe.into())
+    };
+    let mut pool = ThreadPoolBuilder::new()
+        .num_threads(started.max(1))
+        .spawn_handler(give);
+    if started == 0 {
+        pool = pool.use_current_thread();
+    }
+    match is_shared {
+        true => pool.build_global().map(|()| None),
+        false => pool.build().map(Some),
     }
 }
 
-/// A pool of at most one thread per processor.
-pub(crate) fn pool() -> Result<ThreadPool, ThreadPoolBuildError> {
-    fewer(processors(), ThreadPoolBuilder::build)
+/// A pool of at most so many threads, one per processor for 0; `None` if the calling thread must do the work.
+pub(crate) fn pool(most: usize) -> Option<ThreadPool> {
+    let most = if most == 0 { processors() } else { most };
+    // Fails only for a calling thread that is the shared pool already.
+    begin(most, false, start).ok().flatten()
 }
 
 /// Starts the process's shared pool, which would otherwise panic on its first use if the system refuses a thread. If it
 /// refuses even one, the calling thread does all the work. Does nothing if the pool runs.
 pub fn start_shared_pool() {
-    if fewer(processors(), ThreadPoolBuilder::build_global).is_err() {
-        let alone = ThreadPoolBuilder::new().num_threads(1).use_current_thread();
-        let _ = alone.build_global();
-    }
+    let _ = begin(processors(), true, start);
 }
 
 fn processors() -> usize {
@@ -51,25 +81,22 @@ fn processors() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn a_pool_has_as_many_threads_as_the_system_starts() {
-        for allowed in [1, 3, 64] {
-            let build = |builder: ThreadPoolBuilder| {
-                let started = std::sync::atomic::AtomicUsize::new(0);
-                builder
-                    .spawn_handler(|thread| {
-                        if started.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= allowed {
-                            return Err(std::io::ErrorKind::WouldBlock.into());
-                        }
-                        std::thread::spawn(|| thread.run());
-                        Ok(())
-                    })
-                    .build()
-            };
-            let pool = fewer(16, build).unwrap();
-            let expected = [16, 8, 4, 2, 1].into_iter().find(|&n| n <= allowed);
-            assert_eq!(Some(pool.current_num_threads()), expected);
+        for allowed in [0, 1, 3, 64] {
+            let begun = std::thread::spawn(move || {
+                let asked = AtomicUsize::new(0);
+                let limited = |work| match asked.fetch_add(1, Ordering::Relaxed) < allowed {
+                    true => start(work),
+                    false => Err(io::ErrorKind::WouldBlock.into()),
+                };
+                let pool = begin(16, false, limited).unwrap().unwrap();
+                let sum = pool.install(|| each(100, &|n| n).into_iter().sum::<usize>());
+                (pool.current_num_threads(), sum)
+            });
+            assert_eq!(begun.join().unwrap(), (allowed.clamp(1, 16), 4950));
         }
     }
 }

@@ -2,13 +2,21 @@
 //!
 //! Certificates are checked against the system's trusted ones (`SSL_CERT_FILE` overrides them).
 
+use crate::resolve::Lookup;
 use std::io;
 use std::time::Duration;
-use ureq::Agent;
+use ureq::config::Config;
+use ureq::http::Uri;
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::{Agent, Error};
 
 /// Connection timeout.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// Addresses of a name that are tried; as many have room.
+const MOST_ADDRESSES: usize = 16;
 
 /// A client with persistent connections.
 #[derive(Clone, Debug)]
@@ -39,7 +47,7 @@ impl Client {
             .user_agent(concat!("hopbyte/", env!("CARGO_PKG_VERSION")))
             .tls_config(tls.build());
         Self {
-            agent: config.build().into(),
+            agent: Agent::with_parts(config.build(), DefaultConnector::default(), Names),
             longest,
             bearer: None,
         }
@@ -62,14 +70,23 @@ impl Client {
         }
     }
 
-    /// Whether the URL is supported: http:// or https:// and a host.
+    /// Whether the URL is supported: http:// or https://, a host, and no port outside 1 to 65535, which would be taken for
+    /// none.
     pub fn takes(url: &str) -> bool {
         let rest = url
             .strip_prefix("http://")
             .or_else(|| url.strip_prefix("https://"));
         let plain = |c: u8| c.is_ascii_graphic();
+        let is_port = |port: &str| {
+            port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|p| p > 0)
+        };
         rest.is_some_and(|r| {
-            !r.is_empty() && !r.starts_with(['/', '?', ':']) && r.bytes().all(plain)
+            let place = r.split(['/', '?', '#']).next().unwrap_or_default();
+            let port = place.rsplit_once(':').map(|(_, port)| port);
+            !place.is_empty()
+                && !place.starts_with(':')
+                && r.bytes().all(plain)
+                && port.is_none_or(|port| port.ends_with(']') || is_port(port))
         })
     }
 
@@ -82,13 +99,46 @@ impl Client {
         if let Some(bearer) = &self.bearer {
             request = request.header("authorization", bearer);
         }
-        let mut response = request.send(body).map_err(ureq::Error::into_io)?;
+        let mut response = request.send(body).map_err(of_system)?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(self.longest);
         Ok(Answered {
             status,
-            body: body.read_to_vec().map_err(ureq::Error::into_io)?,
+            body: body.read_to_vec().map_err(of_system)?,
         })
+    }
+}
+
+fn of_system(error: Error) -> io::Error {
+    match error {
+        Error::Timeout(_) => io::Error::new(io::ErrorKind::TimedOut, error),
+        other => other.into_io(),
+    }
+}
+
+/// Resolves names as agents do: ureq's own way panics where a limit on processes refuses a thread.
+#[derive(Debug)]
+struct Names;
+
+impl Resolver for Names {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        _config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let named = uri.scheme().zip(uri.authority());
+        let host = named.and_then(|(scheme, at)| DefaultResolver::host_and_port(scheme, at));
+        let lookup = Lookup::start(&host.ok_or(Error::HostNotFound)?)?;
+        let found = lookup
+            .wait(*timeout.after)
+            .ok_or(Error::Timeout(timeout.reason))??;
+        let mut all = self.empty();
+        found
+            .into_iter()
+            .take(MOST_ADDRESSES)
+            .for_each(|address| all.push(address));
+        Ok(all)
     }
 }
 
@@ -120,6 +170,10 @@ mod tests {
             "http:///write",
             "http://a b",
             "a:1",
+            "http://a:65536",
+            "http://a:0/ask",
+            "https://[::1]:99999?x",
+            "http://a:",
         ] {
             assert!(!Client::takes(bad), "{bad}");
         }

@@ -32,10 +32,12 @@ pub mod kinds;
 pub mod known;
 pub mod oracle;
 pub mod placement;
+pub mod resolve;
 pub mod secret;
 pub mod sources;
 mod stamp;
 pub mod text;
+pub mod threads;
 pub mod trace;
 pub mod traffic;
 

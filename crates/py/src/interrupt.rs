@@ -1,5 +1,6 @@
 //! Long work that a signal ends: Python's handlers run on its main thread only, between calls of this module.
 
+use hopbyte_observe::threads::start_in;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -23,10 +24,10 @@ pub fn interruptible<T: Send>(
         .unwrap_or_else(|| Box::leak(Box::new(AtomicBool::new(false))));
     let (done, changed) = (Mutex::new(false), Condvar::new());
     let (answer, raised) = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| {
+        let worker = start_in(scope, || {
             let _end = Ended(&done, &changed);
             work(flag)
-        });
+        })?;
         let mut raised = Ok(());
         let wait = || {
             let done = done.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,8 +40,8 @@ pub fn interruptible<T: Send>(
                 flag.store(raised.is_err(), Ordering::Relaxed);
             }
         }
-        (py.detach(|| worker.join()), raised)
-    });
+        PyResult::Ok((py.detach(|| worker.join()), raised))
+    })?;
     flag.store(false, Ordering::Relaxed);
     free().push(flag);
     raised?;

@@ -3,7 +3,7 @@
 //! Both are viewers of the collector in their own threads, so that a slow client does not delay the
 //! collector.
 
-use crate::http::{Answer, Counts, Server, Setup};
+use crate::http::{Answer, Counts, Needs, Request, Server, Setup};
 use hopbyte_collect::export::openmetrics::Own;
 use hopbyte_collect::export::{lines, openmetrics};
 use hopbyte_collect::flows::Flows;
@@ -15,6 +15,7 @@ use hopbyte_collect::wire::Token;
 use hopbyte_observe::http::Client;
 use hopbyte_observe::secret::{exposed, without_secrets};
 use hopbyte_observe::text::excerpt;
+use hopbyte_observe::threads;
 use serde::Serialize;
 use std::io;
 use std::net::SocketAddr;
@@ -84,7 +85,7 @@ pub fn serve_metrics(setup: Setup, source: Source, health: Arc<Health>) -> io::R
     let counts = server.counts();
     let board = Arc::new(Board::default());
     let writer = board.clone();
-    std::thread::spawn(move || {
+    threads::start(move || {
         source.follow(|stream, flows, closing| {
             let mut said = writer.state.lock().unwrap_or_else(PoisonError::into_inner);
             if within(said.asked, INTEREST) {
@@ -95,16 +96,28 @@ pub fn serve_metrics(setup: Setup, source: Source, health: Arc<Health>) -> io::R
                 writer.news.notify_all();
             }
         });
-    });
-    std::thread::spawn(move || {
-        server.run(&move |request| {
-            Ok(match request.name.as_str() {
-                "metrics" | "" => board.answer(&health, &counts),
-                _ => Answer::words(404, "expected /metrics"),
-            })
+    })?;
+    beside("--metrics", server, move |request| {
+        Ok(match request.name.as_str() {
+            "metrics" | "" => board.answer(&health, &counts),
+            _ => Answer::words(404, "expected /metrics"),
         })
-    });
+    })?;
     Ok(url)
+}
+
+/// Serves in a thread; an end by an error is said.
+fn beside(
+    option: &'static str,
+    server: Server,
+    answer: impl Fn(&Request) -> Result<Answer, Needs> + Sync + Send + 'static,
+) -> io::Result<()> {
+    let serve = move || {
+        if let Err(error) = server.run(&answer) {
+            eprintln!("hopbyte: {option}: {error}");
+        }
+    };
+    threads::start(serve).map(drop)
 }
 
 impl Board {
@@ -163,14 +176,12 @@ const LONGEST_LINES: usize = 4 << 20;
 pub fn take_lines(setup: Setup, inlet: Inlet) -> io::Result<String> {
     let server = Server::open(setup)?.takes(LONGEST_LINES);
     let url = server.url();
-    std::thread::spawn(move || {
-        server.run(&move |request| {
-            Ok(match &request.body {
-                Some(body) => write(&String::from_utf8_lossy(body), &inlet),
-                None => Answer::words(400, "expected a POST of lines"),
-            })
+    beside("--listen-lines", server, move |request| {
+        Ok(match &request.body {
+            Some(body) => write(&String::from_utf8_lossy(body), &inlet),
+            None => Answer::words(400, "expected a POST of lines"),
         })
-    });
+    })?;
     Ok(url)
 }
 
@@ -237,7 +248,7 @@ pub fn push_lines(
     exposed("--lines", url).into_iter().for_each(&say);
     let (url, cluster) = (url.to_owned(), cluster.to_owned());
     let client = Client::new(POST_PATIENCE, LONGEST_REFUSAL);
-    std::thread::spawn(move || {
+    threads::start(move || {
         let mut delivery = Delivery::default();
         source.follow(|stream, flows, closing| {
             let text = lines::text(&cluster, stream.cluster(), flows, closing);
@@ -246,7 +257,7 @@ pub fn push_lines(
                 say(format!("lines to {}: {said}", without_secrets(&url)));
             }
         });
-    });
+    })?;
     Ok(())
 }
 

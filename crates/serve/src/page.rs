@@ -12,7 +12,7 @@ use crate::source::{Fresh, Sink, Source};
 use hopbyte_fabric::{InputError, LinkId, printable};
 use hopbyte_job::faults::{Fault, Timeline};
 use hopbyte_job::{Machine, told};
-use hopbyte_observe::unix;
+use hopbyte_observe::{threads, unix};
 use hopbyte_view::draw::Signs;
 use hopbyte_view::report::section::{bars, legend};
 use hopbyte_view::report::view::View;
@@ -138,12 +138,12 @@ impl Live {
             past_jobs: Mutex::default(),
         });
         let attributing = live.clone();
-        std::thread::spawn(move || attributing.attribute());
+        threads::start(move || attributing.attribute())?;
         let follower = live.clone();
-        let mut thread = Some(std::thread::spawn(move || {
+        let mut thread = Some(threads::start(move || {
             let followed = source.follow(&follower.machine, &*follower, &|| {}, &|_| {});
             followed.inspect_err(|e| follower.fail(&told(e)))
-        }));
+        })?);
         loop {
             let ended = thread.take_if(|t| t.is_finished());
             if live.has_reading() {

@@ -36,10 +36,8 @@ fn serve(tokens: &[&str], socket: Option<&Path>) -> (SocketAddr, Arc<Counts>) {
         }),
         ..Setup::on("127.0.0.1:0".parse().unwrap())
     };
-    let mut server = Server::open(setup).unwrap().takes(1 << 20);
-    if let Some(path) = socket {
-        server = server.also(UnixListener::bind(path).unwrap());
-    }
+    let socket = socket.map(|path| UnixListener::bind(path).unwrap());
+    let server = Server::open(setup).unwrap().takes(1 << 20).also(socket);
     let (address, counts) = (server.address(), server.counts());
     std::thread::spawn(move || server.run(&answer).unwrap());
     (address, counts)

@@ -94,10 +94,15 @@ pub enum Verb {
 impl Verb {
     /// Whether it computes and ends by itself, and starts no job that prints.
     pub fn is_short(&self) -> bool {
+        let serves = matches!(self, Self::Collect(_) | Self::Watch(_));
+        !(self.shares_node() || serves || matches!(self, Self::Demo(_)))
+    }
+
+    /// Whether the command shares its nodes with a job.
+    pub fn shares_node(&self) -> bool {
         let job = matches!(self, Self::Run(_) | Self::Record(_) | Self::Lab(_));
         let probe = matches!(self, Self::Calibrate(_) | Self::Probe(probe::Verb::Run(_)));
-        let serves = matches!(self, Self::Agent(_) | Self::Collect(_) | Self::Watch(_));
-        !(job || probe || serves || matches!(self, Self::Demo(_)))
+        job || probe || matches!(self, Self::Agent(_))
     }
 }
 

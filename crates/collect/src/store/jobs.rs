@@ -1,6 +1,7 @@
 //! The jobs over time beside the logs of a store: a CSV `job,nodes,start,end` that grows by a line when a job begins, and by
 //! one with its end when it has left the list.
 
+use hopbyte_observe::threads::start;
 use hopbyte_observe::{KEPT_JOBS, Listed, ObserveError, Then, list_jobs, stamp, unix};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -168,7 +169,7 @@ pub fn follow_jobs(
     let list = list.to_owned();
     let mut seen = stamp(&list);
     kept.take(&list_jobs(&list)?, unix(SystemTime::now()))?;
-    std::thread::spawn(move || {
+    let follow = move || {
         let mut said = String::new();
         loop {
             std::thread::sleep(EVERY);
@@ -192,7 +193,8 @@ pub fn follow_jobs(
                 }
             }
         }
-    });
+    };
+    start(follow).map_err(|e| ObserveError::io(folder, e))?;
     Ok(())
 }
 

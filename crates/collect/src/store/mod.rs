@@ -28,6 +28,7 @@ use self::tidy::{Catalogue, tidy};
 use crate::block::{Closing, Cluster};
 use crate::node::{NodeState, Shapes};
 use crate::wire::Origin;
+use hopbyte_observe::threads::start;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
@@ -221,12 +222,12 @@ impl Store {
                 Err(error) => vec![format!("store: {error}")],
             }
         };
-        match std::thread::Builder::new().spawn(work) {
+        match start(work) {
             Ok(sealer) => self.sealer = Some(sealer),
             // The next segment that ends tries again.
             Err(error) => self
                 .notes
-                .push(format!("store: starting the sealing thread: {error}")),
+                .push(format!("store: sealing: {error}")),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::{Ability, Checked, Folder, LENIENT, Tried, answer, last_line};
 use crate::error::Result;
 use crate::record::launch::{self, Launcher};
+use hopbyte_observe::threads::start;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -82,7 +83,7 @@ impl Checked {
         let mut accept = self.command(1, &attempt, program);
         accept.args(["--try", "accept"]).arg(&port);
         let patience = self.patience;
-        let accepting = std::thread::spawn(move || answer::<Tried>(accept, patience));
+        let accepting = start(move || answer::<Tried>(accept, patience))?;
         let mut connect = self.command(1, &attempt, program);
         connect.args(["--try", "connect"]).arg(&port);
         let connected = self.answer::<Tried>(connect);

@@ -2,6 +2,7 @@
 
 use super::child::run_for;
 use crate::error::{Context, Result, refuse};
+use hopbyte_observe::threads::start;
 use std::io::{PipeReader, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,7 +57,7 @@ pub(crate) fn filtered(
 ) -> Result<Output> {
     let (reader, mut writer) = std::io::pipe().context("making a pipe")?;
     // A program that ends without reading all says why by its status.
-    std::thread::spawn(move || drop(writer.write_all(&input)));
+    start(move || drop(writer.write_all(&input)))?;
     printed(command.stdin(reader), deadline, limit)
 }
 
@@ -65,7 +66,7 @@ fn printed(command: &mut Command, deadline: Duration, limit: usize) -> Result<Ou
     command.stdout(writer);
     let printed = Arc::new(Mutex::new(Printed::default()));
     let into = printed.clone();
-    std::thread::spawn(move || read(reader, limit, &into));
+    start(move || read(reader, limit, &into))?;
     let status = run_for(command, Some(deadline));
     // The command has an end of each pipe too.
     command.stdin(Stdio::null()).stdout(Stdio::null());

@@ -42,7 +42,8 @@ impl Work<'_> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let (sender, results) = mpsc::channel();
-            for worker in 0..self.jobs.min(list.len()) {
+            let mut started = 0;
+            for _ in 0..self.jobs.min(list.len()) {
                 let (sender, next, stop) = (sender.clone(), &next, &stop);
                 let work = move || {
                     while let Some(&run) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -52,14 +53,17 @@ impl Work<'_> {
                         }
                     }
                 };
-                // Under a limit on processes the workers that could be started do all runs.
-                match thread::Builder::new().spawn_scoped(scope, work) {
-                    Err(error) if worker == 0 => return Err(error).context("starting a thread"),
-                    Err(_) => break,
-                    Ok(_) => {}
+                // Under a limit on processes the workers that could be started do all runs, or else this thread.
+                if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
                 }
+                started += 1;
             }
             drop(sender);
+            let own = if started == 0 { list } else { &[] };
+            let results = results
+                .into_iter()
+                .chain(own.iter().map(|&run| self.one(run)));
             let mut done = 0;
             for result in results {
                 let kept = result.and_then(&mut keep);

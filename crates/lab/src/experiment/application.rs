@@ -3,6 +3,7 @@
 use crate::error::{Context, LabError, Result, refuse};
 use crate::{Lab, system};
 use hopbyte_fabric::{Fabric, NodeId};
+use hopbyte_observe::threads::start;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -86,7 +87,7 @@ impl Job {
             .context("starting ip")?;
         let (sender, lines) = channel();
         if let Some(out) = child.stdout.take() {
-            std::thread::spawn(move || {
+            let read = move || {
                 for line in BufReader::new(out).lines().map_while(Result::ok) {
                     let Ok(value) = serde_json::from_str(&line) else {
                         continue;
@@ -95,7 +96,8 @@ impl Job {
                         return;
                     }
                 }
-            });
+            };
+            start(read)?;
         }
         let naming = place.lab.naming(place.fabric);
         Ok(Self {

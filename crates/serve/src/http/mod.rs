@@ -191,11 +191,11 @@ impl Server {
         self
     }
 
-    /// Answers `POST /ask` requests of a Unix socket too, one line after the other; access is by the permissions
+    /// Answers `POST /ask` requests of a Unix socket too if there is one, one line after the other; access is by the permissions
     /// of its folder.
     #[must_use]
-    pub fn also(mut self, listener: UnixListener) -> Self {
-        self.unix = Some(listener);
+    pub fn also(mut self, listener: Option<UnixListener>) -> Self {
+        self.unix = listener;
         self
     }
 
@@ -264,7 +264,7 @@ impl Server {
                 }
                 service::serve(self.listener, self.identity, hall).await
             })
-        })
+        })?
     }
 }
 

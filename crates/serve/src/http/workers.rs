@@ -1,6 +1,8 @@
 //! Threads that compute answers.
 
 use super::{Answer, Handler, Needs, Request};
+use hopbyte_observe::threads::start_in;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -41,13 +43,16 @@ impl Workers {
         (Self(Mutex::new(receive)), Queue(send))
     }
 
-    /// Answers queued requests while `serve` runs.
-    pub fn run<T>(self, answer: &Handler<'_>, serve: impl FnOnce() -> T) -> T {
+    /// Answers queued requests while `serve` runs; with fewer threads if the system refuses some.
+    ///
+    /// # Errors
+    /// The system refuses all threads.
+    pub fn run<T>(self, answer: &Handler<'_>, serve: impl FnOnce() -> T) -> io::Result<T> {
         std::thread::scope(|scope| {
-            for _ in 0..WORKERS {
-                scope.spawn(|| self.work(answer));
-            }
-            serve()
+            start_in(scope, || self.work(answer))?;
+            let more = (1..WORKERS).map_while(|_| start_in(scope, || self.work(answer)).ok());
+            more.for_each(drop);
+            Ok(serve())
         })
     }
 

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Shorter operations show no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two frames of the spinner.
+const TURN: Duration = Duration::from_millis(200);
 /// Steps of the bar.
 const STEPS: u64 = 1000;
 
@@ -47,8 +49,16 @@ pub fn start_spinner(what: String) {
             }
             bar.set_message(what);
             bar.set_elapsed(PATIENCE);
-            bar.enable_steady_tick(Duration::from_millis(200));
             *slot = Spinner::Shown(bar);
+        }
+        drop(slot);
+        // Not the bar's own steady tick, which panics where the system refuses another thread.
+        loop {
+            match &*spinner() {
+                Spinner::Shown(bar) => bar.tick(),
+                Spinner::None | Spinner::Ended => return,
+            }
+            std::thread::sleep(TURN);
         }
     });
 }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use hopbyte_fabric::{InputError, printable};
 use hopbyte_job::told;
 use hopbyte_observe::oracle::{LONGEST_LINE, MOST_PAIRS};
+use hopbyte_observe::threads::start_in;
 use hopbyte_serve::desk::Desk;
 use hopbyte_serve::door::{Doors, unavailable};
 use hopbyte_serve::http::Server;
@@ -101,7 +102,7 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
         out.warn(text);
     })?;
     let server = Server::open(setup).map_err(|e| unavailable(&e))?;
-    let mut server = server.takes(LONGEST_LINE + 8 * MOST_PAIRS);
+    let server = server.takes(LONGEST_LINE + 8 * MOST_PAIRS);
     let listener = args.socket.as_deref().map(socket::bind).transpose()?;
     if matches!(source, Source::None) {
         args.jobs.none("a source of counters")?;
@@ -118,8 +119,8 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
                 eprintln!("hopbyte: {}", printable(text));
             }
         };
-        scope.spawn(move || desk.attribute(&say));
-        scope.spawn(move || {
+        let started = start_in(scope, move || desk.attribute(&say));
+        let follow = move || {
             let ready = || drop(tell.send(Ok(())));
             if let Err(error) = source.follow(machine, desk, &ready, &say) {
                 // Before the first snapshot this ends the command, later it is only reported.
@@ -127,17 +128,18 @@ pub fn run(args: &ServeArgs, out: &mut Output) -> Result<Answer> {
                 desk.fail(&told(&error));
                 let _ = tell.send(Err(error));
             }
-        });
-        // A store is read to its end first, so that a restart answers from its last tick at once.
-        if let Ok(Err(error)) = followed.recv() {
-            let code = crate::failure::report(&error.into(), false);
-            std::process::exit(code.into());
+        };
+        let served = || -> Result<()> {
+            started.and_then(|_| start_in(scope, follow))?;
+            // A store is read to its end first, so that a restart answers from its last tick at once.
+            followed.recv().unwrap_or(Ok(()))?;
+            announce(args, &server, desk.view().version(), out)?;
+            Ok(server.also(listener).run(&|request| desk.http(request))?)
+        };
+        if let Err(error) = served() {
+            // The scope would wait for its threads.
+            std::process::exit(crate::failure::report(&error, false).into());
         }
-        announce(args, &server, desk.view().version(), out)?;
-        if let Some(listener) = listener {
-            server = server.also(listener);
-        }
-        server.run(&|request| desk.http(request))?;
         Ok(Answer::Yes)
     })
 }

@@ -1,6 +1,7 @@
 //! Addresses of a host name, without waiting for them: a name server that does not answer delays the caller for many
 //! seconds, in which an agent would miss its readings.
 
+use crate::threads::refused;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -32,7 +33,8 @@ impl Lookup {
         Builder::new()
             .name("lookup".into())
             .stack_size(STACK)
-            .spawn(ask)?;
+            .spawn(ask)
+            .map_err(|e| refused(&e))?;
         Ok(Self(receive))
     }
 

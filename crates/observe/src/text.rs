@@ -10,19 +10,20 @@
 //! writer, a device or a socket could block for ever.
 
 mod cells;
+mod files;
 mod unreadable;
 
 pub use cells::{Cells, cell_texts, cells};
+pub use files::open;
 
 use crate::ObserveError;
+use files::{opened, shortened};
 use flate2::bufread::MultiGzDecoder;
 use hopbyte_fabric::{Class, InputError};
 use memchr::{memchr, memrchr};
 use ruzstd::decoding::StreamingDecoder;
 use std::borrow::Cow;
-use std::fs::{File, FileType};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Limits on untrusted input.
@@ -76,7 +77,14 @@ impl Text {
     pub fn read(path: &Path, limits: Limits) -> Result<Self, ObserveError> {
         let name = path.display().to_string();
         match opened(path).map_err(|e| ObserveError::io(path, e))? {
-            Ok((file, size)) => Self::of_size(name, BufReader::new(file), limits, size),
+            Ok((file, begin)) => {
+                let text = Self::of_size(name, BufReader::new(&file), limits, begin.len())?;
+                shortened(&file, &begin).map_or(Ok(()), |found| {
+                    let error = InputError::new(&text.file, found, "a file that is complete");
+                    Err(error.hint("read it again, or a copy: another process writes it"))
+                })?;
+                Ok(text)
+            }
             Err(found) => {
                 let error = InputError::new(name, found, "a regular file").of(Class::NotAFile);
                 let hint = "give a file, or a pipe that is open already: <(command) or /dev/stdin";
@@ -211,60 +219,12 @@ impl Text {
     }
 }
 
-/// Opens a file for reading: a regular one, or a pipe that is already open (`/dev/stdin`, `/dev/fd/3`).
-///
-/// # Errors
-/// Those of the operating system; [`io::ErrorKind::InvalidInput`] for folders, devices, sockets and named pipes,
-/// which are recognised before they are opened.
-pub fn open(path: &Path) -> io::Result<File> {
-    let (file, _) = opened(path)?.map_err(|found| {
-        let said = format!("found {found}, expected a regular file");
-        io::Error::new(io::ErrorKind::InvalidInput, said)
-    })?;
-    Ok(file)
-}
-
-/// The open file and its size, or the name of a kind that cannot be opened.
-fn opened(path: &Path) -> io::Result<Result<(File, u64), &'static str>> {
-    let kind = std::fs::metadata(path)?.file_type();
-    if let Some(found) = refused(path, kind) {
-        return Ok(Err(found));
-    }
-    let mut options = File::options();
-    if kind.is_file() {
-        // A named pipe that took the file's place since then must not block either.
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
-    }
-    let file = options.read(true).open(path)?;
-    let of_file = file.metadata()?;
-    Ok(refused(path, of_file.file_type()).map_or(Ok((file, of_file.len())), Err))
-}
-
 /// A short text file in one string, see [`Limits::SMALL`].
 ///
 /// # Errors
 /// Those of [`Text::read`].
 pub fn small(path: &Path) -> Result<String, ObserveError> {
     Ok(lossy(Text::read(path, Limits::SMALL)?.bytes()).into_owned())
-}
-
-/// The name of a kind of file that cannot be opened.
-fn refused(path: &Path, kind: FileType) -> Option<&'static str> {
-    let is_open = || {
-        let folders = ["/dev/fd", "/proc/self/fd"];
-        path == Path::new("/dev/stdin") || folders.iter().any(|f| path.starts_with(f))
-    };
-    if kind.is_file() || (kind.is_fifo() && is_open()) {
-        None
-    } else if kind.is_dir() {
-        Some("a folder")
-    } else if kind.is_fifo() {
-        Some("a named pipe")
-    } else if kind.is_socket() {
-        Some("a socket")
-    } else {
-        Some("a device")
-    }
 }
 
 /// Collects a stream within limits.

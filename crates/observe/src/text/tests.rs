@@ -1,6 +1,7 @@
 //! Limits, lines and kinds of files.
 
 use super::*;
+use std::fs::File;
 use std::io::Write;
 
 fn read(bytes: &[u8], limits: Limits) -> Result<Text, String> {
@@ -205,4 +206,24 @@ fn whole_numbers_may_have_a_fraction_of_zero() {
         assert_eq!(value(word), expected);
         assert_eq!(whole(word.as_bytes()), expected);
     }
+}
+
+#[test]
+fn files_that_are_shortened_while_they_are_read_are_not_taken_as_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.csv");
+    let read = |change: &dyn Fn(&File)| {
+        std::fs::write(&path, "0,1,5\n0,2,5\n").unwrap();
+        let writer = File::options().append(true).open(&path).unwrap();
+        let (mut file, begin) = opened(&path).unwrap().unwrap();
+        change(&writer);
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        shortened(&file, &begin)
+    };
+    assert_eq!(read(&|_| {}), None);
+    assert_eq!(read(&|mut w| w.write_all(b"0,3,5\n").unwrap()), None);
+    let found = read(&|w| w.set_len(6).unwrap()).unwrap();
+    assert_eq!(found, "6 of 12 bytes: it was written meanwhile");
+    assert!(Text::read(Path::new("/proc/self/status"), Limits::TEXT).is_ok());
 }

@@ -29,7 +29,7 @@ pub const SCHEMA: &str = "hopbyte.oracle/1";
 /// Maximum length of an answer that the client accepts, in bytes.
 const LONGEST_ANSWER: u64 = 512 << 20;
 /// Timeout of an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A node by name, or by its position among all nodes of the fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -296,7 +296,7 @@ impl Oracle {
         })
     }
 
-    /// Sets the timeout of a request with its answer (default 30 s).
+    /// Sets the timeout of a request with its answer (default 10 s).
     pub fn set_timeout(&mut self, patience: Duration) {
         self.patience = patience;
         if let Way::Http { client, .. } = &mut self.way {

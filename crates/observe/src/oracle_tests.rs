@@ -38,12 +38,18 @@ fn an_oracle_that_does_not_answer_is_told_as_such() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("oracle");
     let _silent = UnixListener::bind(&path).unwrap();
-    let mut oracle = Oracle::connect(path.to_str().unwrap()).unwrap();
-    oracle.set_timeout(Duration::from_millis(50));
-    let said = oracle.ask(&Ask::default(), &[]).unwrap_err().to_string();
-    assert!(said.contains("no answer within 0.05 s"), "{said}");
-    assert!(
-        said.contains("hint: is the program there an oracle"),
-        "{said}"
-    );
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    for address in [path.to_str().unwrap(), &address] {
+        let mut oracle = Oracle::connect(address).unwrap();
+        oracle.set_timeout(Duration::from_millis(50));
+        let error = oracle.ask(&Ask::default(), &[]).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("no answer within 0.05 s"), "{said}");
+        assert!(
+            said.contains("hint: is the program there an oracle"),
+            "{said}"
+        );
+        assert_eq!(error.class(), hopbyte_fabric::Class::Unreachable);
+    }
 }

@@ -286,8 +286,10 @@ fn pbs(text: &Text, jobs: &[(String, Map<String, Value>)]) -> Result<Vec<Listed>
         })
     });
     let listed: Vec<Listed> = listed.collect::<Result<_, InputError>>()?;
-    let begun =
-        |(_, job): &&(String, Map<String, Value>)| word(job.get("job_state")) == Some(BEGUN);
+    let begun = |(id, job): &&(String, Map<String, Value>)| match word(job.get("job_state")) {
+        Some(FINISHED) => id.contains("[]") && job.contains_key("stime"),
+        state => state == Some(BEGUN),
+    };
     let arrays = jobs.iter().filter(begun).map(|(id, _)| id.as_str());
     with_members(text, arrays, listed)
 }
@@ -316,8 +318,9 @@ fn ahead(job: &Map<String, Value>) -> Option<f64> {
     (ahead.abs() <= 14.0 * 3600.0).then_some(ahead)
 }
 
-/// State of a job array of PBS of which members have started. Its nodes are those of its members.
+/// States of a job array of PBS of which members have started, and of one that has finished. Its nodes are those of its members.
 const BEGUN: &str = "B";
+const FINISHED: &str = "F";
 
 /// The list, which must have the members of these arrays: `5[1].server` of `5[].server`.
 fn with_members<'a>(

@@ -378,4 +378,9 @@ fn arrays_of_pbs_without_their_members_are_told() {
     };
     assert!(told(array));
     assert!(!told(&format!("{array}, {member}")));
+    // Of a list with the finished jobs (qstat -x); one that was deleted before it began had no members.
+    let finished = r#""5[].n0": {"job_state": "F", "stime": "Fri Nov 27 10:00:00 2026"}"#;
+    assert!(told(finished));
+    assert!(!told(&format!("{finished}, {member}")));
+    assert!(!told(r#""5[].n0": {"job_state": "F"}"#));
 }

@@ -43,6 +43,28 @@ def gather(folder: Path) -> None:
     begun[1].wait()
 
 
+# Requests of every kind.
+ASKED = ["{}", '{"id": 1, "from": 0, "to": "n1-1", "metric": "used"}', '{"pairs": [[0, 1]]}', '{"among": [0, 1]}',
+         '{"names": true}', '{"links": true}', '{"from": "nobody", "to": 0}',
+         '{"among": [0, 1], "pack": true}']  # fmt: skip
+
+
+def ask(folder: Path) -> list[dict[str, Any]]:
+    """An oracle's answers."""
+    words = [hopbyte_binary(), "oracle", "serve", "data/links.jsonl", "--fabric", "torus:4x4", "--socket", "oracle"]
+    command = [*words, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        assert server.stdout and server.stdout.readline()
+        try:
+            with socket.socket(socket.AF_UNIX) as line:
+                line.connect(str(folder / "oracle"))
+                line.sendall("".join(f"{one}\n" for one in ASKED).encode())
+                with line.makefile("rb") as answers:
+                    return [json.loads(answers.readline()) for _ in ASKED]
+        finally:
+            server.kill()
+
+
 def commands(page: Path) -> list[str]:
     """The hopbyte commands of a page, without the program's name."""
     lines = re.findall(r"^ *\$ hopbyte (.*)$", page.read_text(), re.M)
@@ -79,6 +101,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Documents:
         lines = commands(page)
         if page.name == "README.md":
             gather(folder)
+            found["hopbyte.oracle/1"] += [("oracle serve", answer) for answer in ask(folder)]
             lines += MORE
         for line in lines:
             words = [str(hopbyte_binary()), "--json", "--quiet", *shlex.split(line)]

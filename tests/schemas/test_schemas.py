@@ -17,7 +17,6 @@ SCHEMAS = {json.loads(f.read_text())["$id"]: json.loads(f.read_text()) for f in 
 # Read by hopbyte only, or inputs with a page of their own: no output of a command.
 INTERNAL = {
     "hopbyte.map-part/1", "hopbyte.map-seed/1", "hopbyte.sweep-journal/1", "hopbyte.machine/1", "hopbyte.scenario/1",
-    "hopbyte.oracle/1",
 }  # fmt: skip
 # Printed by verbs that need an MPI, root or a server: without a schema so far.
 ELSEWHERE = {

@@ -83,6 +83,13 @@ fn full_counters_of_waiting_in_a_store_are_told() {
             "{said}"
         );
     }
+    // Followers tell it when it appears.
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_hopbyte"));
+    watch.arg("watch").arg(&store).args(["--fabric", MACHINE]);
+    let done = watch.args(["--speed", "0"]).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    let told = said.matches("2 left out, counter at its highest").count();
+    assert_eq!((done.status.code(), told), (Some(0), 1), "{said}");
 }
 
 #[test]

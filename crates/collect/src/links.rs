@@ -2,7 +2,7 @@
 
 use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState, Shapes};
-use hopbyte_fabric::{Fabric, Increase, LeftOut};
+use hopbyte_fabric::{Fabric, Increase, LeftOut, Missing};
 use hopbyte_observe::counters::apart;
 use hopbyte_observe::counters::join::{Joint, PortMap, drop_dead_links};
 use hopbyte_observe::counters::reading::{Layout, Reading};
@@ -16,6 +16,8 @@ pub struct Links {
     nodes: HashMap<Box<str>, Node>,
     mismatch: Option<String>,
     left_out: LeftOut,
+    /// What the last increase left out and lost.
+    last: LeftOut,
 }
 
 /// Sources of a node.
@@ -118,6 +120,9 @@ impl Links {
         apart::file(fabric, &of_no_link, &mut increase);
         self.pass();
         drop_dead_links(fabric, &mut increase);
+        let missed = missed(fabric, &increase);
+        self.left_out.extend(&missed.beyond(&self.last));
+        self.last = missed;
         increase.time_seconds = Some((closing.tick.saturating_mul(closing.period_ns)) as f64 / 1e9);
         compared.then_some(increase)
     }
@@ -128,7 +133,8 @@ impl Links {
         devices.flatten().for_each(|device| device.fresh = false);
     }
 
-    /// Ports without a link, on nodes joined since the last call.
+    /// Ports without a link, on nodes joined since the last call, and what the increases since then left out or lost that the
+    /// one before each did not.
     pub fn left_out(&mut self) -> LeftOut {
         std::mem::take(&mut self.left_out)
     }
@@ -137,6 +143,19 @@ impl Links {
     pub fn mismatch(&mut self) -> Option<String> {
         self.mismatch.take()
     }
+}
+
+/// What an increase left out, and values that counters lost.
+fn missed(fabric: &Fabric, increase: &Increase) -> LeftOut {
+    let mut missed = increase.left_out.clone();
+    let lost = increase.lost().filter(|(.., why)| {
+        // A node without a report and a link that is down are told by the page.
+        !matches!(why, Missing::Unread | Missing::Down)
+    });
+    for (.., link, why) in lost {
+        missed.note(format!("value not known ({})", why.words()), fabric.link_name(link));
+    }
+    missed
 }
 
 impl Node {

@@ -207,13 +207,16 @@ impl LeftOut {
         }
     }
 
-    /// Takes those reasons of another reading of the same devices for which it left out more.
-    pub fn widen(&mut self, other: &Self) {
-        for (reason, theirs) in &other.0 {
-            if self.0.get(reason).is_none_or(|own| own.0 < theirs.0) {
-                self.0.insert(reason.clone(), theirs.clone());
-            }
-        }
+    /// What an earlier reading of the same devices did not leave out.
+    #[must_use]
+    pub fn beyond(&self, before: &Self) -> Self {
+        let nothing = (0, Vec::new());
+        let more = self.0.iter().filter_map(|(reason, (count, names))| {
+            let (less, old) = before.0.get(reason).unwrap_or(&nothing);
+            let new = names.iter().filter(|n| !old.contains(n)).cloned().collect();
+            (count > less).then(|| (reason.clone(), (count - less, new)))
+        });
+        Self(more.collect())
     }
 
     /// Whether nothing was left out.

@@ -217,7 +217,7 @@ impl Source {
         let mut last: Option<Increase> = None;
         let mut first = true;
         let mut begin = None;
-        let (mut left_out, mut of_tick) = (LeftOut::default(), LeftOut::default());
+        let mut left_out = LeftOut::default();
         while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
             notes.extend(links.mismatch().as_deref().map(mismatched));
             left_out.extend(&links.left_out());
@@ -229,8 +229,6 @@ impl Source {
                 continue;
             }
             let next = links.close(fabric, &closing, &name);
-            // A full counter is so in every later tick too.
-            next.iter().for_each(|n| of_tick.widen(&n.left_out));
             last = match (last, next) {
                 (Some(mut sum), Some(next)) if window.is_some() => {
                     sum.extend_by(&next);
@@ -258,7 +256,7 @@ impl Source {
             let error = InputError::new(name, found, "ports of its nodes and routers");
             return Err(error.hint(hint).into());
         }
-        left_out.extend(&of_tick);
+        left_out.extend(&links.left_out());
         notes.extend(left_out.sentences().map(|words| format!("{name}: {words}")));
         Ok(LinkReading {
             source: name,
@@ -444,6 +442,7 @@ pub fn history(
         }
     }
     notes.extend(stream.is_sound().1);
+    left_out.extend(&links.left_out());
     notes.extend(left_out.sentences());
     if matched == 0 {
         let error = InputError::new(name, "no tick of a link", "ticks of the machine's links");
@@ -502,15 +501,6 @@ fn ticks(
     let mut window = over.map(Window::of);
     let mut first = true;
     while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
-        let left_out = links.left_out();
-        let mut notes: Vec<String> = links
-            .mismatch()
-            .as_deref()
-            .map(mismatched)
-            .into_iter()
-            .collect();
-        notes.extend(left_out.sentences());
-        notes.iter().for_each(|words| talk(words));
         // After a reconnection the first ticks may be older than the latest reading.
         let behind = match which {
             Ticks::Newest => stream.is_behind(),
@@ -525,6 +515,14 @@ fn ticks(
             continue;
         }
         let increase = links.close(fabric, &closing, "");
+        let mut notes: Vec<String> = links
+            .mismatch()
+            .as_deref()
+            .map(mismatched)
+            .into_iter()
+            .collect();
+        notes.extend(links.left_out().sentences());
+        notes.iter().for_each(|words| talk(words));
         let increase = match &mut window {
             Some(window) => increase.and_then(|tick| window.take(tick)),
             None => increase,

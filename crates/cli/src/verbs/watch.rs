@@ -76,10 +76,8 @@ pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
                 if let Some(text) = joined.mismatch() {
                     out.talk(format!("counters of another machine: {text}"));
                 }
-                for words in joined.left_out().sentences() {
-                    out.talk(words);
-                }
                 let snapshot = joined.close(page.fabric(), &closing, "");
+                joined.left_out().sentences().for_each(|t| out.talk(t));
                 let state = (snapshot.as_ref()).map(|s| LinkState::of_increase(page.fabric(), s));
                 let known = machine.as_ref().zip(snapshot.as_ref()).zip(jobs.as_ref());
                 let by_job = known.and_then(|((m, s), jobs)| jobs.now(m, s, |t| out.talk(t)));

@@ -153,7 +153,10 @@ fn missed(fabric: &Fabric, increase: &Increase) -> LeftOut {
         !matches!(why, Missing::Unread | Missing::Down)
     });
     for (.., link, why) in lost {
-        missed.note(format!("value not known ({})", why.words()), fabric.link_name(link));
+        missed.note(
+            format!("value not known ({})", why.words()),
+            fabric.link_name(link),
+        );
     }
     missed
 }

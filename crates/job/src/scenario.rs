@@ -8,12 +8,12 @@ use hopbyte_model::parameters::{PRESETS, merge};
 use hopbyte_model::workload::{Input, Workload};
 use hopbyte_model::{Inputs, Level, Nodes, Outcome, PlacementRule, Question, Scenario};
 use hopbyte_observe::text::{Limits, Text, lossy};
-use hopbyte_observe::{read_placement, read_trace, read_traffic};
+use hopbyte_observe::{read_noted, read_placement, read_traffic};
 use std::path::Path;
 
 /// A scenario with its machine and its inputs.
 pub struct Asked {
-    /// The machine.
+    /// The machine; its notes tell what a trace leaves out, too.
     pub machine: Machine,
     /// Traffic and traces.
     pub inputs: Inputs,
@@ -25,10 +25,9 @@ impl Asked {
     /// # Errors
     /// A file cannot be read.
     pub fn of(scenario: &Scenario) -> Result<Self> {
-        Ok(Self {
-            machine: machine_of(scenario)?,
-            inputs: inputs_of(scenario)?,
-        })
+        let mut machine = machine_of(scenario)?;
+        let inputs = inputs_of(scenario, &mut machine.notes)?;
+        Ok(Self { machine, inputs })
     }
 }
 
@@ -189,17 +188,22 @@ pub fn machine_of(scenario: &Scenario) -> Result<Machine> {
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn inputs_of(scenario: &Scenario) -> Result<Inputs> {
-    let input = |workload: &Workload| -> Result<Option<Input>> {
+fn inputs_of(scenario: &Scenario, notes: &mut Vec<String>) -> Result<Inputs> {
+    let mut input = |workload: &Workload| -> Result<Option<Input>> {
         Ok(match workload {
             Workload::Recorded(recorded) => Some(Input::Traffic(read_traffic(&recorded.traffic)?)),
-            Workload::Trace(trace) => Some(Input::Trace(read_trace(&trace.file)?)),
+            Workload::Trace(trace) => {
+                let (calls, missing) = read_noted(&trace.file)?;
+                notes.extend(missing.iter().map(|note| format!("{}: {note}", trace.file)));
+                Some(Input::Trace(calls))
+            }
             _ => None,
         })
     };
+    let job = input(&scenario.job.workload)?;
     let background = scenario.background.iter().map(|job| input(&job.workload));
     Ok(Inputs {
-        job: input(&scenario.job.workload)?,
+        job,
         background: background.collect::<Result<_>>()?,
     })
 }

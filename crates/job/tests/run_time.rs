@@ -522,3 +522,25 @@ fn algorithms_follow_the_nodes_of_each_placement() {
     }
     assert!(!notes(&five).contains("Open MPI 5"));
 }
+
+#[test]
+fn a_scenario_says_what_its_trace_leaves_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = traced(folder.path());
+    let first = trace.join("rank.0.hbt");
+    let text = std::fs::read_to_string(&first).unwrap();
+    write(
+        &first,
+        text.replace("ended\tfinalize", "untraced\t3\nended\tfinalize"),
+    )
+    .unwrap();
+    let text = format!(
+        "fabric = \"torus:4x4\"\nlevel = \"fluid\"\n[job]\nnodes = \"all\"\nranks_per_node = 1\n\
+         workload.trace = {{ file = \"{}\" }}\n",
+        trace.display()
+    );
+    let scenario = hopbyte_model::Scenario::read("s.toml", &text).unwrap();
+    let asked = hopbyte_job::scenario::Asked::of(&scenario).unwrap();
+    let notes = asked.machine.notes.join("\n");
+    assert!(notes.contains("3 one-sided operations"), "{notes}");
+}

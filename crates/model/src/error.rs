@@ -17,7 +17,8 @@ pub enum ModelError {
     Unroutable(String),
     /// Deadlock: tasks that wait for each other.
     #[error(
-        "the program stops at {seconds} s: {operations} operations never end, the first of rank {rank}\nhint: large messages wait for their receiver; look for blocking sends of two ranks to each other, or raise eager_bytes"
+        "the program stops at {seconds} s: {operations} operations never end, the first of rank {rank}\nhint: {}",
+        stuck(*.held_bytes)
     )]
     Deadlock {
         /// Rank of the first operation that never ends.
@@ -26,12 +27,23 @@ pub enum ModelError {
         operations: usize,
         /// Time at which the last operation ended.
         seconds: f64,
+        /// Smallest message that waits for its receiver, if there is one.
+        held_bytes: Option<f64>,
     },
     /// Deadlock: packets that wait for each other's buffers in a cycle.
     #[error(
         "deadlock of packets after {0} s: the routes need more virtual channels than this level has\nhint: `fabric check` names credit loops; levels fluid and stalls have no queues"
     )]
     CreditLoop(f64),
+}
+
+fn stuck(held_bytes: Option<f64>) -> String {
+    match held_bytes {
+        Some(bytes) => format!(
+            "messages of {bytes} B and more wait for their receivers; look for blocking sends of two ranks to each other, or raise eager_bytes"
+        ),
+        None => "ranks wait for messages that are sent after these waits: look at the order of their calls".into(),
+    }
 }
 
 impl From<InputError> for ModelError {

@@ -277,6 +277,15 @@ fn programs_that_cannot_end_are_refused() {
         ),
         "{error}"
     );
+    assert!(error.to_string().contains("messages of 5000 B"), "{error}");
+    let mut b = Builder::new(2);
+    for (me, other) in [(0, 1), (1, 0)] {
+        b.receive(me, other, 0);
+        b.wait_all(me);
+        b.send(me, other, 8.0, 0);
+    }
+    let error = times(b, &[0, 1], OperatingPoint::default()).unwrap_err();
+    assert!(!error.to_string().contains("eager_bytes"), "{error}");
     let mut b = Builder::new(1);
     let first = b.free(0, Action::Compute { seconds: 1.0 });
     b.order(first, first);

@@ -51,5 +51,5 @@ pub use placement::{
     Placed, deal, host_line, host_list, host_names, parse_node_list, parse_nodes, read_placement,
 };
 pub use stamp::{Stamp, stamp, unix};
-pub use trace::{read_folded, read_trace};
+pub use trace::{read_folded, read_noted, read_trace};
 pub use traffic::{ByHost, Measured, Measurement, measurement, read_traffic, read_traffic_by_host};

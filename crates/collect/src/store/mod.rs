@@ -225,9 +225,7 @@ impl Store {
         match start(work) {
             Ok(sealer) => self.sealer = Some(sealer),
             // The next segment that ends tries again.
-            Err(error) => self
-                .notes
-                .push(format!("store: sealing: {error}")),
+            Err(error) => self.notes.push(format!("store: sealing: {error}")),
         }
     }
 

@@ -453,6 +453,7 @@ mod tests {
     }
 
     #[test]
+<<<<<<< ours
     fn slots_unlike_slurm_s_are_told() {
         let told = |list, n: [u32; 3], more: Option<(&str, &str)>| {
             let slots = |host: &str| {
@@ -473,6 +474,11 @@ mod tests {
         assert_eq!(told("n[1-2,7]", [7, 2, 1], None), None);
         let said = told("n[1-2,7]", [7, 2, 1], Some(("SLURM_HET_SIZE", "2"))).unwrap();
         assert!(said.contains("one of the 2 sections"), "{said}");
+=======
+    fn a_gain_is_not_rounded_to_all() {
+        let gains = [0.003, 0.69, 0.0].map(super::super::less);
+        assert_eq!(gains, [99, 31, 100]);
+>>>>>>> theirs
     }
 
     #[test]

@@ -539,10 +539,15 @@ fn sentence(mapping: &Mapping, cut: bool) -> String {
         return "command unchanged: the launcher's own order is as good".to_owned();
     }
     format!(
-        "the order of {} ranks is changed: {:.0} % less time on the worst link, by bytes over capacity (uncalibrated)",
+        "the order of {} ranks is changed: {} % less time on the worst link, by bytes over capacity (uncalibrated)",
         count(mapping.placement.tasks()),
-        100.0 * (1.0 - ratio)
+        less(ratio)
     )
+}
+
+/// Per cent that are gained at least: 100 only if nothing is left.
+fn less(ratio: f64) -> u32 {
+    (100.0 * (1.0 - ratio) + 1e-6) as u32
 }
 
 /// The command's identity: program, arguments, number of ranks.

@@ -31,12 +31,20 @@ const MAX_CALLS: usize = 1 << 28;
 /// # Errors
 /// Files that cannot be read or are not a trace; missing ranks.
 pub fn read_trace(name: &str) -> Result<Trace, ObserveError> {
+    Ok(read_noted(name)?.0)
+}
+
+/// [`read_trace`] with notes on what the trace leaves out.
+///
+/// # Errors
+/// As there.
+pub fn read_noted(name: &str) -> Result<(Trace, Vec<String>), ObserveError> {
     if let Some(folded) = recorded::folder(name)? {
-        return Ok(folded.unfold(MAX_CALLS as u64)?);
+        return Ok((folded.unfold(MAX_CALLS as u64)?, folded.notes));
     }
     let mut files = Files::open(name)?;
     match Format::first(&mut files)? {
-        Some((format, first)) => format.read(name, first, files),
+        Some((format, first)) => Ok((format.read(name, first, files)?, Vec::new())),
         None => Err(InputError::new(name, "no trace", names(known_formats()))
             .hint("binary DUMPI and OTF2 are converted first: see the book's page on traffic")
             .into()),

@@ -173,6 +173,11 @@ impl Events {
 
 const NOT_YET: f64 = f64::NAN;
 
+/// Bytes of the smallest message.
+fn least(messages: &[(u32, f64)]) -> Option<f64> {
+    messages.iter().map(|m| m.1).reduce(f64::min)
+}
+
 struct Run<'a, T> {
     network: &'a Network<'a>,
     program: &'a Program,
@@ -310,36 +315,35 @@ impl<T: Transport> Run<'_, T> {
     /// Every rank waits: the smallest of the sends that wait for their receivers, and those up to its size from now on,
     /// are buffered. False if there is none.
     fn buffer(&mut self) -> Result<bool, ModelError> {
-        let program = self.program;
-        let waiting = |run: &Self, id: usize| {
-            let receive = program.operations()[id].partner;
-            let posted = receive.is_some_and(|r| !run.posted[r.0 as usize].is_nan());
-            !run.leaves[id].is_nan() && !posted
-        };
-        let bytes = |id: usize| match program.operations()[id].action {
-            Action::Send { bytes, .. } => bytes,
-            _ => f64::INFINITY,
-        };
-        let count = program.operations().len();
-        let stuck: Vec<usize> = (0..count).filter(|&id| waiting(self, id)).collect();
-        let least = stuck
-            .iter()
-            .map(|&id| bytes(id))
-            .fold(f64::INFINITY, f64::min);
-        if least == f64::INFINITY {
+        let held = self.held();
+        let Some(least) = least(&held) else {
             return Ok(false);
-        }
+        };
         self.eager_bytes = self.eager_bytes.max(least);
         let last = self.ended.iter().copied().fold(0.0, f64::max);
         let now = last.max(self.transport.now());
-        for id in stuck.into_iter().filter(|&id| bytes(id) <= least) {
-            let leaves = std::mem::replace(&mut self.leaves[id], NOT_YET);
-            let latency = self.latency(id as u32)?;
-            self.events.add(now, What::Done(id as u32));
-            self.events
-                .add(now.max(leaves + latency), What::Flow(id as u32));
+        for (id, _) in held.into_iter().filter(|h| h.1 <= least) {
+            let leaves = std::mem::replace(&mut self.leaves[id as usize], NOT_YET);
+            let latency = self.latency(id)?;
+            self.events.add(now, What::Done(id));
+            self.events.add(now.max(leaves + latency), What::Flow(id));
         }
         Ok(true)
+    }
+
+    /// Sends that wait until their receives are posted, with their bytes.
+    fn held(&self) -> Vec<(u32, f64)> {
+        let operations = self.program.operations();
+        let held = (0u32..).zip(operations).filter(|&(id, operation)| {
+            let receive = operation.partner;
+            let posted = receive.is_some_and(|r| !self.posted[r.0 as usize].is_nan());
+            !self.leaves[id as usize].is_nan() && !posted
+        });
+        held.filter_map(|(id, operation)| match operation.action {
+            Action::Send { bytes, .. } => Some((id, bytes)),
+            _ => None,
+        })
+        .collect()
     }
 
     fn check_all_ended(&self) -> Result<(), ModelError> {
@@ -355,6 +359,7 @@ impl<T: Transport> Run<'_, T> {
             rank: self.program.operations()[first].rank,
             operations: self.ended.iter().filter(stuck).count(),
             seconds,
+            held_bytes: least(&self.held()),
         })
     }
 

@@ -367,9 +367,9 @@ impl Asked {
             None => self.ranks_per_node,
         };
         let (allocation, current) = self.places(each, traffic.tasks, &machine.fabric)?;
-        machine
-            .notes
-            .extend(self.unlike_slurm(&allocation, &machine.fabric));
+        let list = self.nodes.as_deref().filter(|_| each.is_none());
+        let unlike = list.and_then(|list| unlike_slurm(list, &allocation, &machine.fabric));
+        machine.notes.extend(unlike);
         let machine = Arc::new(machine);
         let (background, oracle) = self.load(&machine.fabric)?;
         if let Some(reading) = background.as_ref().filter(|_| self.goal != Goal::RouteCost) {
@@ -442,20 +442,6 @@ impl Asked {
             (Some(given), None) => Ok((given, None)),
             (None, None) => refuse!("no nodes\nhint: give --nodes LIST or --current FILE"),
         }
-    }
-
-    /// A remark on slots that nobody gave, and Slurm has otherwise.
-    fn unlike_slurm(&self, allocation: &Allocation, fabric: &Fabric) -> Option<String> {
-        let list = self
-            .nodes
-            .as_deref()
-            .filter(|_| self.ranks_per_node.is_none())?;
-        let slots = |host: &str| {
-            let places = fabric.places_of_host(host);
-            let own = allocation.nodes().iter().filter(|n| places.contains(&n.0));
-            own.map(|n| n.1).sum()
-        };
-        unlike_slurm(list, &slots, &|name| std::env::var(name).ok())
     }
 
     /// Load of other jobs, from a running oracle or from files.

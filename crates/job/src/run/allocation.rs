@@ -1,5 +1,6 @@
 //! The command to launch: its number of ranks, its program, and the nodes that it gets.
 
+use super::slurm::repeated;
 use crate::error::{Context, Result, refuse};
 use crate::record::launch::find;
 use crate::record::output::{PATIENCE, SAID, output};
@@ -112,7 +113,7 @@ const FLUX: [&str; 26] = [
     "--input",
 ];
 /// Most slots of a host, and in all, that are believed.
-const MOST: u32 = 1 << 24;
+pub(super) const MOST: u32 = 1 << 24;
 
 /// The words of a launch command.
 #[derive(Debug, Default, PartialEq)]
@@ -281,7 +282,7 @@ fn number(option: &str, value: Option<String>) -> Result<Option<u32>> {
 }
 
 /// The hosts of a list, at least one.
-fn names(list: &str) -> Result<Vec<String>> {
+pub(super) fn names(list: &str) -> Result<Vec<String>> {
     match host_list(list).filter(|names| !names.is_empty()) {
         Some(names) => Ok(names),
         None => refuse!("found the hosts {list:?}, expected a list such as n1,n[2-4]"),
@@ -335,62 +336,6 @@ fn of_list(list: &str, scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Vec
         hosts.add(name, tasks.as_ref().map(|t| t[i]));
     }
     Ok(hosts.list)
-}
-
-/// A remark on slots of the hosts of Slurm's own list that are not the tasks that `srun` starts there.
-pub(crate) fn unlike_slurm(
-    list: &str,
-    slots: &dyn Fn(&str) -> u32,
-    scheduled: &dyn Fn(&str) -> Option<String>,
-) -> Option<String> {
-    let own = scheduled("SLURM_JOB_NODELIST")?;
-    let hosts = names(&own).ok()?;
-    if list != own && host_list(list)? != hosts {
-        return None;
-    }
-    let sections = scheduled("SLURM_HET_SIZE").and_then(|n| n.parse::<u32>().ok());
-    if let Some(sections) = sections.filter(|&n| n > 1) {
-        return Some(format!(
-            "SLURM_JOB_NODELIST has the nodes of one of the {sections} sections of this heterogeneous job; the others are in \
-             SLURM_JOB_NODELIST_HET_GROUP_0 and so on"
-        ));
-    }
-    let tasks = repeated(&scheduled("SLURM_TASKS_PER_NODE")?)?;
-    // A host of another name in the machine's description has none.
-    let is_alike = |(host, n): (&String, &u32)| [0, *n].contains(&slots(host));
-    if tasks.len() != hosts.len() || hosts.iter().zip(&tasks).all(is_alike) {
-        return None;
-    }
-    let counted = hosts
-        .iter()
-        .zip(&tasks)
-        .map(|(host, n)| format!("{host}:{n}"));
-    let counted: Vec<String> = counted.take(MOST_SHOWN).collect();
-    let more = if hosts.len() > MOST_SHOWN { ",…" } else { "" };
-    Some(format!(
-        "Slurm gives the nodes other numbers of tasks (SLURM_TASKS_PER_NODE), which srun would start in order: --nodes {}{more} takes \
-         them as slots",
-        counted.join(",")
-    ))
-}
-
-/// Hosts that a remark has by name.
-const MOST_SHOWN: usize = 64;
-
-/// Slurm's `4(x3),2`.
-fn repeated(text: &str) -> Option<Vec<u32>> {
-    let mut all = Vec::new();
-    for item in text.split(',') {
-        let (value, times) = match item.split_once("(x") {
-            Some((value, times)) => (value, times.strip_suffix(')')?.parse().ok()?),
-            None => (item, 1),
-        };
-        if all.len().saturating_add(times) > MOST as usize {
-            return None;
-        }
-        all.extend(std::iter::repeat_n(value.parse::<u32>().ok()?, times));
-    }
-    Some(all)
 }
 
 /// Hosts in order of appearance; slots of a repeated one add up.
@@ -453,32 +398,9 @@ mod tests {
     }
 
     #[test]
-<<<<<<< ours
-    fn slots_unlike_slurm_s_are_told() {
-        let told = |list, n: [u32; 3], more: Option<(&str, &str)>| {
-            let slots = |host: &str| {
-                let host = ["n1", "n2", "n7"].iter().position(|h| *h == host);
-                n[host.unwrap()]
-            };
-            let variable = |name: &str| match name {
-                "SLURM_JOB_NODELIST" => Some("n[1-2,7]".to_owned()),
-                "SLURM_TASKS_PER_NODE" => Some("7,2,1".to_owned()),
-                _ => more.filter(|m| m.0 == name).map(|m| m.1.to_owned()),
-            };
-            unlike_slurm(list, &slots, &variable)
-        };
-        let said = told("n[1-2,7]", [4, 4, 4], None).unwrap();
-        assert!(said.contains("--nodes n1:7,n2:2,n7:1 "), "{said}");
-        assert!(told("n1,n2,n7", [4, 4, 4], None).is_some());
-        assert_eq!(told("n1,n2", [4, 4, 4], None), None);
-        assert_eq!(told("n[1-2,7]", [7, 2, 1], None), None);
-        let said = told("n[1-2,7]", [7, 2, 1], Some(("SLURM_HET_SIZE", "2"))).unwrap();
-        assert!(said.contains("one of the 2 sections"), "{said}");
-=======
     fn a_gain_is_not_rounded_to_all() {
         let gains = [0.003, 0.69, 0.0].map(super::super::less);
         assert_eq!(gains, [99, 31, 100]);
->>>>>>> theirs
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! therefore settled at the start of the next run. Any failure launches the command unchanged.
 
 mod allocation;
+mod slurm;
 mod store;
 
 use crate::error::{Context, JobError, Result, one_line, refuse};
@@ -18,7 +19,6 @@ use crate::record::launch::{FLAVOURS, Job, find};
 use crate::search::search;
 use crate::settings::{Settings, misspelt_variables};
 use crate::shell_word;
-pub(crate) use allocation::unlike_slurm;
 use allocation::{Shape, filled};
 use hopbyte_apply::Launcher;
 use hopbyte_fabric::units::count;
@@ -26,6 +26,7 @@ use hopbyte_fabric::{InputError, similar};
 use hopbyte_map::Evaluation;
 use hopbyte_observe::{parse_node_list, read_traffic};
 use serde_json::json;
+pub(crate) use slurm::unlike_slurm;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::ErrorKind;

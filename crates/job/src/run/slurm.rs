@@ -1,0 +1,98 @@
+//! Numbers of tasks that Slurm gives to the nodes of a job.
+
+use super::allocation::{MOST, names};
+use hopbyte_fabric::{Allocation, Fabric};
+use hopbyte_observe::host_list;
+
+/// Hosts that a remark has by name.
+const MOST_SHOWN: usize = 64;
+
+/// A remark on the slots of an allocation of Slurm's own list, if they are not the tasks that `srun` starts on its nodes.
+pub(crate) fn unlike_slurm(list: &str, allocation: &Allocation, fabric: &Fabric) -> Option<String> {
+    let slots = |host: &str| {
+        let places = fabric.places_of_host(host);
+        let own = allocation.nodes().iter().filter(|n| places.contains(&n.0));
+        own.map(|n| n.1).sum()
+    };
+    unlike(list, &slots, &|name| std::env::var(name).ok())
+}
+
+fn unlike(
+    list: &str,
+    slots: &dyn Fn(&str) -> u32,
+    scheduled: &dyn Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let own = scheduled("SLURM_JOB_NODELIST")?;
+    let hosts = names(&own).ok()?;
+    if list != own && host_list(list)? != hosts {
+        return None;
+    }
+    let sections = scheduled("SLURM_HET_SIZE").and_then(|n| n.parse::<u32>().ok());
+    if let Some(sections) = sections.filter(|&n| n > 1) {
+        return Some(format!(
+            "SLURM_JOB_NODELIST has the nodes of one of the {sections} sections of this heterogeneous job; the others are in \
+             SLURM_JOB_NODELIST_HET_GROUP_0 and so on"
+        ));
+    }
+    let tasks = repeated(&scheduled("SLURM_TASKS_PER_NODE")?)?;
+    // A host of another name in the machine's description has none.
+    let is_alike = |(host, n): (&String, &u32)| [0, *n].contains(&slots(host));
+    if tasks.len() != hosts.len() || hosts.iter().zip(&tasks).all(is_alike) {
+        return None;
+    }
+    let counted = hosts
+        .iter()
+        .zip(&tasks)
+        .map(|(host, n)| format!("{host}:{n}"));
+    let counted: Vec<String> = counted.take(MOST_SHOWN).collect();
+    let more = if hosts.len() > MOST_SHOWN { ",…" } else { "" };
+    Some(format!(
+        "Slurm gives the nodes other numbers of tasks (SLURM_TASKS_PER_NODE), which srun would start in order: --nodes {}{more} takes \
+         them as slots",
+        counted.join(",")
+    ))
+}
+
+/// Slurm's `4(x3),2`.
+pub(super) fn repeated(text: &str) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for item in text.split(',') {
+        let (value, times) = match item.split_once("(x") {
+            Some((value, times)) => (value, times.strip_suffix(')')?.parse().ok()?),
+            None => (item, 1),
+        };
+        if all.len().saturating_add(times) > MOST as usize {
+            return None;
+        }
+        all.extend(std::iter::repeat_n(value.parse::<u32>().ok()?, times));
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_unlike_slurm_s_are_told() {
+        let told = |list, n: [u32; 3], more: Option<(&str, &str)>| {
+            let slots = |host: &str| {
+                let host = ["n1", "n2", "n7"].iter().position(|h| *h == host);
+                n[host.unwrap()]
+            };
+            let variable = |name: &str| match name {
+                "SLURM_JOB_NODELIST" => Some("n[1-2,7]".to_owned()),
+                "SLURM_TASKS_PER_NODE" => Some("7,2,1".to_owned()),
+                _ => more.filter(|m| m.0 == name).map(|m| m.1.to_owned()),
+            };
+            unlike(list, &slots, &variable)
+        };
+        let said = told("n[1-2,7]", [4, 4, 4], None).unwrap();
+        assert!(said.contains("--nodes n1:7,n2:2,n7:1 "), "{said}");
+        assert!(told("n1,n2,n7", [4, 4, 4], None).is_some());
+        assert_eq!(told("n1,n2", [4, 4, 4], None), None);
+        assert_eq!(told("n[1-2,7]", [7, 2, 1], None), None);
+        let said = told("n[1-2,7]", [7, 2, 1], Some(("SLURM_HET_SIZE", "2"))).unwrap();
+        assert!(said.contains("one of the 2 sections"), "{said}");
+    }
+}

@@ -51,14 +51,14 @@ const APART: Duration = Duration::from_secs(86_400);
 /// Logs before the end that are read when following a store: the last one may hold a single tick.
 const LOOK_BACK: usize = 3;
 
-/// Longest silence of a collector between two ticks.
+/// Longest silence of a collector beyond the length of two ticks.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Maximum length of an answer before the blocks.
 const LONGEST_ANSWER: usize = LONGEST_BLOCK + HEAD + 1;
 
 impl Stream {
-    /// The blocks of a collector from its next tick on. Reading fails after ten seconds of silence.
+    /// The blocks of a collector from its next tick on. Reading fails after two ticks and ten seconds of silence.
     pub fn connect(
         address: &str,
         token: Option<&Token>,
@@ -180,6 +180,12 @@ impl Stream {
                     Kind::No => {
                         let text = String::from_utf8_lossy(&body).into_owned();
                         return Err(io::Error::other(format!("the collector refused {text}")));
+                    }
+                    Kind::Welcome => {
+                        let tick = body.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+                        // The first block after the one that is open may be the first.
+                        let silence = SILENCE + 2 * Duration::from_nanos(tick);
+                        stream.socket().set_read_timeout(Some(silence))?;
                     }
                     Kind::Challenge => {
                         let text = "the collector requires a token (--token FILE)";
@@ -356,11 +362,12 @@ fn invalid(error: impl std::fmt::Display) -> io::Error {
 }
 
 /// A read that reached its timeout, in words.
-fn silent(error: io::Error) -> io::Error {
+fn silent(error: io::Error, timeout: Option<Duration>) -> io::Error {
     use io::ErrorKind::{TimedOut, WouldBlock};
     match error.kind() {
         TimedOut | WouldBlock => {
-            let text = format!("the collector sent nothing for {} s", SILENCE.as_secs());
+            let seconds = timeout.unwrap_or(SILENCE).as_secs();
+            let text = format!("the collector sent nothing for {seconds} s");
             io::Error::new(TimedOut, text)
         }
         _ => error,
@@ -382,7 +389,8 @@ fn receive(stream: &mut Wire, came: &mut Vec<u8>) -> io::Result<(Kind, Vec<u8>)>
             return Ok((kind, body));
         }
         let read = stream.read(&mut room);
-        match read.map_err(silent)? {
+        let timeout = stream.socket().read_timeout().ok().flatten();
+        match read.map_err(|e| silent(e, timeout))? {
             0 => return Err(io::Error::other("the collector closed the connection")),
             n => came.extend_from_slice(&room[..n]),
         }
@@ -396,7 +404,7 @@ mod tests {
     #[test]
     fn a_read_that_ends_without_a_byte_says_of_whom() {
         for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
-            let error = silent(kind.into());
+            let error = silent(kind.into(), None);
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert!(
                 error

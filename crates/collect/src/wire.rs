@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `C` challenge | collector | 16 random bytes; only if a token is required, before all other frames; by UDP, see [`crate::datagram`] |
 //! | `H` hello | agent | node, boot, start, period, proof of the token; by UDP the challenge |
-//! | `W` welcome | collector | highest sequence number already stored |
+//! | `W` welcome | collector | to an agent the highest sequence number already stored, to a viewer the length of a tick in nanoseconds |
 //! | `S` source | agent | [`Origin`], [`crate::shape`] |
 //! | `R` report | agent | [`Header`], then the values of each source |
 //! | `A` acknowledged | collector | sequence number: all reports up to it are stored |
@@ -67,7 +67,7 @@ pub enum Kind {
     Challenge = b'C',
     /// An agent identifies itself.
     Hello = b'H',
-    /// The collector accepts the agent.
+    /// The collector accepts the agent or viewer.
     Welcome = b'W',
     /// A source and its counters.
     Source = b'S',

@@ -116,7 +116,7 @@ fn advice(error: &(dyn Error + 'static), message: &str) -> Option<&'static str> 
         }
         K::ConnectionRefused => "nothing listens there: check HOST:PORT, and start the program",
         K::TimedOut if message.contains("sent nothing") => {
-            "the program there is stopped, no collector, or one with longer ticks (`collect --period`)"
+            "the program there is stopped, or no collector"
         }
         K::TimedOut | K::HostUnreachable | K::NetworkUnreachable => {
             "check HOST:PORT, and that no firewall is between"

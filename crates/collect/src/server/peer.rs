@@ -176,6 +176,9 @@ impl Peer {
                     check(token)?;
                 }
                 self.role = Role::Newcomer;
+                frame(out, Kind::Welcome, |out| {
+                    out.extend_from_slice(&gathering.period_ns().to_le_bytes());
+                });
                 gathering.begin_segment();
                 Ok(())
             }

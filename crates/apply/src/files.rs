@@ -2,8 +2,10 @@
 
 use crate::error::ApplyError;
 use hopbyte_fabric::{Class, InputError};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -114,16 +116,31 @@ fn stage(path: &Path, contents: &mut Contents<'_>) -> io::Result<Option<(PathBuf
     Ok(Some((temporary, target)))
 }
 
+/// Writes the contents without a name, so that nothing is left of a process that a signal ends, and names them then. Network
+/// file systems have only files with names.
 fn fill(temporary: &Path, target: &Path, contents: &mut Contents<'_>) -> io::Result<()> {
-    let mut file = File::options()
-        .write(true)
-        .create_new(true)
-        .open(temporary)?;
+    let folder = temporary.parent().filter(|f| !f.as_os_str().is_empty());
+    let unnamed = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let unnamed = open(folder.unwrap_or(Path::new(".")), unnamed, Mode::from(0o666));
+    let is_unnamed = unnamed.is_ok();
+    let named = || File::options().write(true).create_new(true).open(temporary);
+    let mut file = unnamed.map(File::from).or_else(|_| named())?;
     contents(&mut file)?;
-    if let Ok(old) = fs::metadata(target) {
-        file.set_permissions(old.permissions())?;
+    let permissions = fs::metadata(target).map(|old| old.permissions());
+    if let Ok(permissions) = &permissions {
+        file.set_permissions(permissions.clone())?;
     }
-    file.sync_all()
+    file.sync_all()?;
+    let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+    if !is_unnamed || linkat(CWD, from, CWD, temporary, AtFlags::SYMLINK_FOLLOW).is_ok() {
+        return Ok(());
+    }
+    // Without /proc.
+    file.rewind()?;
+    let mut copy = named()?;
+    io::copy(&mut file, &mut copy)?;
+    permissions.map_or(Ok(()), |old| copy.set_permissions(old))?;
+    copy.sync_all()
 }
 
 /// Bytes of the longest name that a temporary file takes over whole; file systems allow 255 with its number and ending.

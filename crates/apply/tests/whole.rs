@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_apply::{Staged, write_atomic};
+use hopbyte_apply::{Staged, write_atomic, write_atomic_by};
 use std::os::unix::fs::FileTypeExt;
 
 #[test]
@@ -20,6 +20,23 @@ fn files_appear_whole_or_not_at_all() {
     std::fs::create_dir(folder.path().join("taken")).unwrap();
     assert!(write_atomic(&folder.path().join("taken"), "x").is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+/// A process that a signal ends leaves nothing, where the file system has files without names.
+#[test]
+fn contents_have_no_name_while_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rankfile");
+    let has_unnamed = tempfile::tempfile_in(folder.path()).is_ok();
+    let mut named = usize::MAX;
+    let write = |file: &mut dyn std::io::Write| {
+        named = std::fs::read_dir(folder.path()).unwrap().count();
+        file.write_all(b"one")
+    };
+    write_atomic_by(&file, &mut { write }).unwrap();
+    assert!(named == 0 && has_unnamed, "{named} names");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 /// Names of up to 255 bytes are files' names, although the temporary one is longer.

@@ -278,9 +278,18 @@ fn lid_matrix_agrees_with_the_scan() {
         m.notes
     );
 
+    // dfsssp lists the LIDs of adapters, too; 0x7000 is of no device.
     let scratch = tempfile::tempdir().unwrap();
-    let bent =
-        content(&folder.join("opensm-lid-matrix.dump")).replacen("0x0007: 01", "0x0007: 04", 1);
+    let plain = content(&folder.join("opensm-lid-matrix.dump"));
+    for (lid, strangers) in [("0060", 0), ("7000", 1)] {
+        let more = format!("0x{lid}: 02 02 ff # portguid 0x003048c749000001\n");
+        std::fs::write(scratch.path().join("m"), format!("{plain}{more}")).unwrap();
+        files.routes[0] = scratch.path().join("m");
+        let m = read_machine(&files).unwrap();
+        let told = m.notes.iter().filter(|n| n.contains("does not list"));
+        assert_eq!(told.count(), strangers, "{lid}: {:?}", m.notes);
+    }
+    let bent = plain.replacen("0x0007: 01", "0x0007: 04", 1);
     std::fs::write(scratch.path().join("m"), bent).unwrap();
     files.routes[0] = scratch.path().join("m");
     let m = read_machine(&files).unwrap();

@@ -99,14 +99,16 @@ pub fn algorithms(name: &str) -> Result<Option<Algorithms>, ObserveError> {
 }
 
 /// Why the choices of the job's library may not be the known ones, if they may not; `shared`: of ranks on several nodes,
-/// some of them on one. `None` if the folder has no trace.
+/// some of them on one. Traces of other tools do not name the library.
 ///
 /// # Errors
 /// A file cannot be read.
 pub fn doubt(name: &str, shared: bool) -> Result<Option<&'static str>, ObserveError> {
     let path = Path::new(name).join("rank.0.hbt");
     if !path.is_file() {
-        return Ok(None);
+        return Ok(Some(
+            "the trace does not name the library, and MPICH's are taken; --collectives names others",
+        ));
     }
     let text = Text::read(&path, LIMITS)?;
     let mut lines = text.lines().take_while(|l| l.bytes != b"program");

@@ -535,7 +535,7 @@ fn a_scenario_says_what_its_trace_leaves_out() {
     )
     .unwrap();
     let text = format!(
-        "fabric = \"torus:4x4\"\nlevel = \"fluid\"\n[job]\nnodes = \"all\"\nranks_per_node = 1\n\
+        "schema = \"hopbyte.scenario/1\"\nname = \"a trace\"\nfabric = \"torus:4x4\"\nnetwork = \"plain\"\nlevel = \"fluid\"\n[job]\nnodes = \"all\"\nranks_per_node = 1\n\
          workload.trace = {{ file = \"{}\" }}\n",
         trace.display()
     );

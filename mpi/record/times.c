@@ -55,7 +55,7 @@ double hopbyte_tick_seconds(void)
     return hopbyte_clock_is_counter && ticks ? seconds / (double)ticks : 1e-9;
 }
 
-/* Below this time of a processor between two looks, a thread does nothing else than to look. */
+/* Below this time of a processor between two looks, a thread only looks. */
 static const double LOOK_SECONDS = 2e-6;
 _Thread_local uint64_t hopbyte_looked;
 static _Thread_local struct {

@@ -116,7 +116,7 @@ fn stage(path: &Path, contents: &mut Contents<'_>) -> io::Result<Option<(PathBuf
     Ok(Some((temporary, target)))
 }
 
-/// Writes the contents without a name, so that nothing is left of a process that a signal ends, and names them then. Network
+/// Writes the contents without a name, so that a process ended by a signal leaves no file, and names them then. Network
 /// file systems have only files with names.
 fn fill(temporary: &Path, target: &Path, contents: &mut Contents<'_>) -> io::Result<()> {
     let folder = temporary.parent().filter(|f| !f.as_os_str().is_empty());

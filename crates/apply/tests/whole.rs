@@ -22,7 +22,7 @@ fn files_appear_whole_or_not_at_all() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
-/// A process that a signal ends leaves nothing, where the file system has files without names.
+/// A process ended by a signal leaves no file, where the file system has files without names.
 #[test]
 fn contents_have_no_name_while_they_are_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,11 +2,11 @@
 
 use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState, Shapes};
-use hopbyte_fabric::{Fabric, Increase, LeftOut, Missing};
+use hopbyte_fabric::{Fabric, Increase, LeftOut, LinkId, Missing};
 use hopbyte_observe::counters::apart;
 use hopbyte_observe::counters::join::{Joint, PortMap, drop_dead_links};
 use hopbyte_observe::counters::reading::{Layout, Reading};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Follows the reports of a cluster. It holds the last two readings of each source, so that the cost of a
@@ -16,7 +16,7 @@ pub struct Links {
     nodes: HashMap<Box<str>, Node>,
     mismatch: Option<String>,
     left_out: LeftOut,
-    /// What the last increase left out and lost.
+    /// Items that the last increase left out, and values that it lost.
     last: LeftOut,
 }
 
@@ -133,8 +133,8 @@ impl Links {
         devices.flatten().for_each(|device| device.fresh = false);
     }
 
-    /// Ports without a link, on nodes joined since the last call, and what the increases since then left out or lost that the
-    /// one before each did not.
+    /// Ports without a link, on nodes joined since the last call, and the left-out items and lost values of the increases since
+    /// then, without those of the increase before each.
     pub fn left_out(&mut self) -> LeftOut {
         std::mem::take(&mut self.left_out)
     }
@@ -145,18 +145,18 @@ impl Links {
     }
 }
 
-/// What an increase left out, and values that counters lost.
+/// Items that an increase left out, and values that counters lost.
 fn missed(fabric: &Fabric, increase: &Increase) -> LeftOut {
     let mut missed = increase.left_out.clone();
     let lost = increase.lost().filter(|(.., why)| {
         // A node without a report and a link that is down are told by the page.
         !matches!(why, Missing::Unread | Missing::Down)
     });
-    for (.., link, why) in lost {
-        missed.note(
-            format!("value not known ({})", why.words()),
-            fabric.link_name(link),
-        );
+    let mut by_reason: BTreeMap<&str, Vec<LinkId>> = BTreeMap::new();
+    lost.for_each(|(.., link, why)| by_reason.entry(why.words()).or_default().push(link));
+    for (why, links) in by_reason {
+        let names = links.into_iter().map(|l| fabric.link_name(l));
+        missed.note_all(format!("value not known ({why})"), names);
     }
     missed
 }

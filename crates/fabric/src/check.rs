@@ -354,10 +354,7 @@ fn add_router_load(fabric: &Fabric, routing: &Routing, to: RouterId, load: &mut 
         let own = if from == to { sources.len() } else { 0 };
         let pairs = (sources.len() * targets.len() - own) as f64;
         for &(link, share) in &shares {
-            if matches!(
-                (fabric.link(link).from, fabric.link(link).to),
-                (End::Router(_), End::Router(_))
-            ) {
+            if fabric.link(link).is_between_routers() {
                 load[link.index()] += share * pairs;
             }
         }

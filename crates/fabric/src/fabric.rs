@@ -93,6 +93,11 @@ impl Link {
     pub fn is_up(&self) -> bool {
         self.lanes_in_service > 0
     }
+
+    /// Whether both ends are routers.
+    pub fn is_between_routers(&self) -> bool {
+        matches!((self.from, self.to), (End::Router(_), End::Router(_)))
+    }
 }
 
 /// The physical ports of a link, one pair for each tile or cable.

@@ -167,10 +167,7 @@ pub(crate) mod tests {
             "torus:5x4x2x3",
         ];
         let whole = spec::fabric(kinds[random.below(kinds.len())]).unwrap();
-        let between = |&l: &LinkId| {
-            let ends = (whole.link(l).from, whole.link(l).to);
-            matches!(ends, (End::Router(_), End::Router(_)))
-        };
+        let between = |&l: &LinkId| whole.link(l).is_between_routers();
         let links: Vec<LinkId> = whole.link_ids().filter(between).collect();
         let faults: Vec<Fault> = (0..random.below(7))
             .map(|i| match (links[random.below(links.len())], i) {

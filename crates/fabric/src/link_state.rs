@@ -68,6 +68,11 @@ pub struct LinkState {
 const MANY: usize = 16;
 
 impl LinkState {
+    /// Number of links of which something was read.
+    pub fn links_read(&self) -> usize {
+        self.coverage.iter().filter(|&&c| c > 0.0).count()
+    }
+
     /// All values unknown.
     pub fn unknown(fabric: &Fabric) -> Self {
         let n = fabric.links().len();

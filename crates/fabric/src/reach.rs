@@ -190,8 +190,7 @@ impl Reach {
         let alike = |n: &Node| (kind(n.inject), kind(n.eject)) == (into, out);
         let up = fabric.link_ids().all(|id| {
             let link = fabric.link(id);
-            let inner = matches!((link.from, link.to), (End::Router(_), End::Router(_)));
-            link.is_up() && (!inner || fabric.is_hop(id))
+            link.is_up() && (!link.is_between_routers() || fabric.is_hop(id))
         });
         if !order.is_healthy() || order.shape().positions() != routers || !even || !up {
             return None;
@@ -215,10 +214,7 @@ impl Reach {
     /// are no hops, or the grid is too large for its legs.
     fn of_rings(fabric: &Fabric, routing: &Routing, order: &DimensionOrder) -> Option<Self> {
         let legs = order.legs(fabric)?;
-        let is_hop = |id| {
-            let link = fabric.link(id);
-            !matches!((link.from, link.to), (End::Router(_), End::Router(_))) || fabric.is_hop(id)
-        };
+        let is_hop = |id| !fabric.link(id).is_between_routers() || fabric.is_hop(id);
         if !fabric.link_ids().all(is_hop) {
             return None;
         }

@@ -184,11 +184,24 @@ impl LeftOut {
 
     /// Counts one left-out item by its name.
     pub fn note(&mut self, reason: impl Into<String>, name: impl Into<String>) {
-        let (count, names) = self.0.entry(reason.into()).or_default();
-        let name = name.into();
-        *count += 1;
-        if names.len() < NAMED && !names.contains(&name) {
-            names.push(name);
+        self.note_all(reason, std::iter::once(name.into()));
+    }
+
+    /// Counts left-out items; their names are made only as far as they are listed.
+    pub fn note_all(
+        &mut self,
+        reason: impl Into<String>,
+        names: impl ExactSizeIterator<Item = String>,
+    ) {
+        let (count, listed) = self.0.entry(reason.into()).or_default();
+        *count += names.len();
+        for name in names {
+            if listed.len() >= NAMED {
+                break;
+            }
+            if !listed.contains(&name) {
+                listed.push(name);
+            }
         }
     }
 
@@ -207,7 +220,7 @@ impl LeftOut {
         }
     }
 
-    /// What an earlier reading of the same devices did not leave out.
+    /// The items beyond those of an earlier reading of the same devices.
     #[must_use]
     pub fn beyond(&self, before: &Self) -> Self {
         let nothing = (0, Vec::new());

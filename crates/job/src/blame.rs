@@ -284,7 +284,7 @@ pub fn blame(
     Ok(Blame {
         schema: "hopbyte.blame/1",
         links: fabric.links().len(),
-        links_read: state.coverage.iter().filter(|&&c| c > 0.0).count(),
+        links_read: state.links_read(),
         links_loaded: known(&state.used_ratio).then(|| {
             let loaded = |&l: &LinkId| view.used(l) >= LOADED;
             fabric.link_ids().filter(loaded).count()
@@ -507,16 +507,11 @@ impl View<'_> {
         Some(cause)
     }
 
-    /// Links between routers, or those of nodes, of which nothing was read, and all of them. A node's cable may be a hop.
+    /// Number of unread links between routers, or of nodes, and of all of these. A node's cable may be a hop.
     fn not_read(&self, between: bool) -> (usize, usize) {
         let links = self.fabric.link_ids();
-        let is_router = |end| matches!(end, End::Router(_));
-        let is_between = |l: &LinkId| {
-            let link = self.fabric.link(*l);
-            is_router(link.from) && is_router(link.to)
-        };
         let (mut not_read, mut all) = (0, 0);
-        for link in links.filter(|l| is_between(l) == between) {
+        for link in links.filter(|&l| self.fabric.link(l).is_between_routers() == between) {
             all += 1;
             not_read += usize::from(self.state.coverage[link.index()] <= 0.0);
         }

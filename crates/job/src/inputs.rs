@@ -33,7 +33,7 @@ impl LinkReading {
         Self {
             source: source.into(),
             time_seconds: None,
-            matched: state.coverage.iter().filter(|&&c| c > 0.0).count(),
+            matched: state.links_read(),
             unmatched: 0,
             left_out: LeftOut::default(),
             state,
@@ -60,7 +60,7 @@ impl LinkReading {
         refuse!(
             "{}: found counters of {} links, none with the share of its capacity that is in use\nhint: {why}",
             self.source,
-            self.state.coverage.iter().filter(|&&c| c > 0.0).count()
+            self.state.links_read()
         );
     }
 

@@ -277,7 +277,7 @@ impl LinksSummary {
         let counted = |is: fn(f64) -> bool, column: &Column| {
             column.as_slice().iter().filter(|&&v| is(v)).count()
         };
-        let read = state.coverage.iter().filter(|&&c| c > 0.0).count();
+        let read = state.links_read();
         let all = (0..state.coverage.len()).map(LinkId::of);
         let lost = all.filter(|&l| state.is_spoken_of(l)).count() - read;
         let counts = reading.left_out.counts();

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// A scenario with its machine and its inputs.
 pub struct Asked {
-    /// The machine; its notes tell what a trace leaves out, too.
+    /// The machine, with notes on left-out parts of a trace, too.
     pub machine: Machine,
     /// Traffic and traces.
     pub inputs: Inputs,

@@ -266,7 +266,7 @@ fn verify_compares_with_what_was_known_before_the_run() {
     let run = &first.runs[0];
     assert!(first.holds() && first.kept && first.interval.contains("assumed"));
     assert!((run.predicted_seconds / 1.3 - 1.0 - run.error_percent / 100.0).abs() < 1e-9);
-    // Its own interval is the assumption that was there before it; the next run has the error of the first, which is above the usual.
+    // Its own interval is the assumption that was there before it; the next run has the error of the first, above the usual one.
     let off = run.seconds - run.predicted_seconds;
     record(&folder.path().join("second"), 1.3 + off);
     let second = verify("second", 15.0).unwrap();

@@ -157,10 +157,9 @@ impl Plan {
 
     fn add_cables(&mut self, fabric: &Fabric, naming: &Naming) -> Result<()> {
         for link in fabric.link_ids().take(fabric.network_links()) {
-            let (End::Router(_), End::Router(_)) = (fabric.link(link).from, fabric.link(link).to)
-            else {
+            if !fabric.link(link).is_between_routers() {
                 continue;
-            };
+            }
             let Some(back) = fabric.reverse(link) else {
                 refuse!(
                     "lab: {} has no link back; cables carry both directions",

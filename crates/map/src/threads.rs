@@ -39,7 +39,7 @@ fn begin(
         let given = given.clone();
         let work = move || {
             let next = given.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            // Nothing is given if the pool exists already.
+            // None is given if the pool exists already.
             next.into_iter().for_each(ThreadBuilder::run);
         };
         start(Box::new(work)).ok()

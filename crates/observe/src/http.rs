@@ -70,8 +70,7 @@ impl Client {
         }
     }
 
-    /// Whether the URL is supported: http:// or https://, a host, and no port outside 1 to 65535, which would be taken for
-    /// none.
+    /// Whether the URL is supported: http:// or https://, a host, and no port outside 1 to 65535 (it would be ignored).
     pub fn takes(url: &str) -> bool {
         let rest = url
             .strip_prefix("http://")

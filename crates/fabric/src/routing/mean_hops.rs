@@ -2,7 +2,7 @@
 
 use super::groups::{GroupPaths, Spread, ends};
 use super::{Routing, Unroutable};
-use crate::fabric::{End, Fabric, Node};
+use crate::fabric::{Fabric, Node};
 use crate::ids::{LinkId, NodeId, RouterId};
 use crate::reach::Reach;
 use rayon::prelude::*;
@@ -63,7 +63,7 @@ impl GroupPaths {
         self.shares(fabric, a, b, &mut shares).ok()?;
         let hops = shares
             .iter()
-            .filter(|s| is_between(fabric, s.0) && fabric.is_hop(s.0));
+            .filter(|s| fabric.link(s.0).is_between_routers() && fabric.is_hop(s.0));
         Some(hops.map(|s| s.1).sum())
     }
 }
@@ -101,12 +101,6 @@ impl Reach {
                 .collect(),
         }
     }
-}
-
-/// Whether a link joins two routers.
-fn is_between(fabric: &Fabric, link: LinkId) -> bool {
-    let link = fabric.link(link);
-    matches!((link.from, link.to), (End::Router(_), End::Router(_)))
 }
 
 /// The nodes of a router by the hops of their links into the network and out of it; those with links that are down are
@@ -184,7 +178,9 @@ impl<'a> Means<'a> {
         let groups = &paths.groups;
         let parts = paths.parts().into_iter().max()? as usize + 1;
         let joined = groups.len() * (groups.len() - 1) == paths.gateways.len();
-        let mut between = fabric.link_ids().filter(|&l| is_between(fabric, l));
+        let mut between = fabric
+            .link_ids()
+            .filter(|&l| fabric.link(l).is_between_routers());
         if parts != groups.len() || !joined || !between.all(|l| fabric.is_hop(l)) {
             return None;
         }

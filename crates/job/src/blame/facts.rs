@@ -96,8 +96,9 @@ impl View<'_> {
         let known = self
             .fabric
             .link_ids()
-            .filter(|_| state.window_seconds.is_some());
-        let of = |id| {
+            .filter(|&l| state.window_seconds.is_some() && downs(l).is_some());
+        let all: Vec<LinkId> = known.collect();
+        let of = |&id: &LinkId| {
             let (links, component) = self.whole_cable(id, |l| downs(l).map(|_| ()))?;
             let most = links.iter().filter_map(|&l| downs(l)).fold(0.0, f64::max);
             let times = if most == 1.0 {
@@ -105,17 +106,13 @@ impl View<'_> {
             } else {
                 format!("{} times", count(most as usize))
             };
-            let others = self
-                .fabric
-                .link_ids()
-                .filter(|l| downs(*l).is_some() && !links.contains(l));
             let evidence = [
                 format!("It went down {times} in the window."),
-                format!("So did {} other links.", count(others.count())),
+                format!("So did {} other links.", count(all.len() - links.len())),
             ];
             Some((links, self.cause(Kind::Down, component, evidence)))
         };
-        known.filter_map(of).collect()
+        all.iter().filter_map(of).collect()
     }
 
     /// Links that were down, or had fewer lanes or a lower rate, for a part of the window.

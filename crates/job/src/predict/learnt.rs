@@ -181,10 +181,10 @@ pub(super) fn kept(trace: &str, fabric: &Fabric, ranks: usize) -> Result<(Vec<Ke
 
 /// Smallest share of a predicted run time that depends on the network in runs that tell how far off these parts are.
 const TELLING: f64 = 0.1;
-/// Runs whose largest error a further one stays below nine times of ten.
+/// Measured runs from which on their largest error bounds that of a further run, nine times of ten.
 const ENOUGH: usize = 9;
-/// Share of the network's parts by which nine of ten of 162 predictions for six programs were off, and by which two placements
-/// of a program differed in that (bench/results/predict.md, 26 November 2026; computation from later traces of the programs).
+/// Ninth tenth of the errors of 162 predictions for six programs, as shares of the network's parts, and of the differences of
+/// these errors between two placements of a program (bench/results/predict.md, 26 November 2026; computation from later traces).
 const USUAL: f64 = 0.13;
 const USUAL_APART: f64 = 0.09;
 
@@ -208,9 +208,11 @@ pub(super) fn margins(measured: &[Measured], calibration: &str) -> (Margins, Str
     let others = measured.iter().filter(|m| !tells(m));
     let rest = others.map(rest).fold(0.0, f64::max);
     let errors: Vec<f64> = measured.iter().filter(tells).map(off).collect();
-    let (usual, usual_apart) = match errors.len() < ENOUGH {
-        true => (USUAL, USUAL_APART),
-        false => (0.0, 0.0),
+    let are_few = errors.len() < ENOUGH;
+    let (usual, usual_apart) = if are_few {
+        (USUAL, USUAL_APART)
+    } else {
+        (0.0, 0.0)
     };
     let from_first = errors.iter().map(|e| (e - errors[0]).abs());
     let apart = from_first.fold(usual_apart, f64::max);
@@ -219,7 +221,7 @@ pub(super) fn margins(measured: &[Measured], calibration: &str) -> (Margins, Str
         Some(most) => {
             let most = most.max(usual);
             let factors = ((1.0 - most).max(0.0), 1.0 + most);
-            (factors, learnt(measured, errors.len(), factors, apart))
+            (factors, learnt(measured, are_few, factors, apart))
         }
     };
     if rest > 0.0 {
@@ -246,8 +248,8 @@ fn assumed(measured: &[Measured], calibration: &str) -> String {
     format!("network times between half and twice the predicted: assumed, {why}")
 }
 
-/// Origin of margins from so many measured runs.
-fn learnt(measured: &[Measured], telling: usize, factors: (f64, f64), apart: f64) -> String {
+/// Origin of margins from measured runs.
+fn learnt(measured: &[Measured], are_few: bool, factors: (f64, f64), apart: f64) -> String {
     let errors = measured.iter().map(|m| 100.0 * m.error_ratio);
     let runs = match measured {
         [one] => format!(
@@ -261,7 +263,7 @@ fn learnt(measured: &[Measured], telling: usize, factors: (f64, f64), apart: f64
             errors.fold(f64::NEG_INFINITY, f64::max)
         ),
     };
-    let usual = match telling < ENOUGH {
+    let usual = match are_few {
         true => format!(
             "; fewer than {ENOUGH} runs, so at least {:.0} % and {:.0} %, within which nine of ten runs of other programs were",
             100.0 * USUAL,

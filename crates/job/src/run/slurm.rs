@@ -1,18 +1,22 @@
 //! Numbers of tasks that Slurm gives to the nodes of a job.
 
 use super::allocation::{MOST, names};
-use hopbyte_fabric::{Allocation, Fabric};
+use hopbyte_fabric::{Allocation, Fabric, NodeId};
 use hopbyte_observe::host_list;
+use std::cell::LazyCell;
+use std::collections::HashMap;
 
 /// Hosts that a remark has by name.
 const MOST_SHOWN: usize = 64;
 
 /// A remark on the slots of an allocation of Slurm's own list, if they are not the tasks that `srun` starts on its nodes.
 pub(crate) fn unlike_slurm(list: &str, allocation: &Allocation, fabric: &Fabric) -> Option<String> {
+    let places = LazyCell::new(|| fabric.places_by_host().into_iter().collect());
     let slots = |host: &str| {
-        let places = fabric.places_of_host(host);
-        let own = allocation.nodes().iter().filter(|n| places.contains(&n.0));
-        own.map(|n| n.1).sum()
+        let places: &HashMap<&str, Vec<NodeId>> = &places;
+        let own = places.get(host).into_iter().flatten();
+        let own = own.filter_map(|&place| allocation.position(place));
+        own.map(|at| allocation.nodes()[at].1).sum()
     };
     unlike(list, &slots, &|name| std::env::var(name).ok())
 }

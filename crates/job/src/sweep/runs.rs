@@ -5,6 +5,7 @@ use crate::error::{Context, Result};
 use crate::scenario::Asked;
 use hopbyte_model::sweep::Point;
 use hopbyte_model::{Question, Scenario};
+use hopbyte_observe::threads::start_in;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -54,7 +55,7 @@ impl Work<'_> {
                     }
                 };
                 // Under a limit on processes the workers that could be started do all runs, or else this thread.
-                if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                if start_in(scope, work).is_err() {
                     break;
                 }
                 started += 1;

@@ -13,7 +13,7 @@ pub(super) struct Place {
     node: Option<NodeId>,
     /// Number of its host among the described ones.
     host: Option<HostId>,
-    /// The ports of a host with several, whose name is that of none of them.
+    /// The ports of a host with several and another name than theirs.
     ports: Vec<NodeId>,
 }
 
@@ -41,6 +41,9 @@ impl Place {
 
     /// The port of an interface by its number among those of the host; none if the host has more or fewer ports.
     pub(super) fn by_order(&self, layout: &Layout, port: &Port) -> Option<NodeId> {
+        if self.ports.is_empty() {
+            return None;
+        }
         let is_real =
             |p: &&Port| matches!(p, Port::Named(name) if virtual_interface(name).is_none());
         let interfaces: Vec<&Port> = layout.ports.iter().filter(is_real).collect();
@@ -49,7 +52,7 @@ impl Place {
         is_whole.then(|| self.ports[number])
     }
 
-    /// Names of the ports of a host whose interfaces are not as many: ` (h0-r0 to h0-r7)`; else empty.
+    /// Names of the ports of a host, for one with another number of interfaces: ` (h0-r0 to h0-r7)`; else empty.
     pub(super) fn ports_in_words(&self, fabric: &Fabric) -> String {
         let name = |n: &NodeId| fabric.node(*n).name.as_str();
         let ends = self.ports.first().zip(self.ports.last());

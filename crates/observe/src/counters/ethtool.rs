@@ -68,7 +68,7 @@ const DRIVERS: [Driver; 8] = [
         ],
         pauses: &[],
     },
-    // bnxt_en; the sums are those of its bnxt_get_stats64, whose causes of transmission errors are part of tx_err
+    // bnxt_en; sums as in its bnxt_get_stats64, tx_err with all causes of transmission errors
     Driver {
         marker: "rx_total_frames",
         counters: &[

@@ -68,7 +68,7 @@ struct Slot {
     sharers: usize,
     /// Whether some of its tiles or their counters are missing.
     partial: bool,
-    /// Whether its source counts what the link drops, which would be taken for all errors without the others.
+    /// Whether its source counts drops of the link: without the other errors they would pass for all.
     beside_drops: bool,
 }
 
@@ -76,7 +76,7 @@ const PARTIAL: &str = "quantity of a link of which not every tile was read";
 const BOTH_WAYS: &str =
     "count of lanes is above the fabric's: both directions of the dimension may be counted there";
 const UNLISTED: &str = "port of a switch that no table of ports names (columns switch,port,peer; give it beside the counters)";
-const BY_ORDER: &str = "place of an interface, which nothing names: the n-th interface of a host is taken for its n-th port";
+const BY_ORDER: &str = "place of an interface without a name in the machine: the n-th interface of a host is taken for its n-th port";
 const NUMBER: &str = "interface of a host with another number of ports: give each place on its own (--counters-of PLACE, or `PLACE: ` before its lines, as pdsh prints them)";
 const AT_LEAST: &str = "error counter without a value, or at its highest; the errors of its link are at least those given";
 const STAYS: &str = "counter at its highest, where it stays until it is cleared (`perfquery -R`); its increase is not known";

@@ -34,7 +34,7 @@ pub fn read_trace(name: &str) -> Result<Trace, ObserveError> {
     Ok(read_noted(name)?.0)
 }
 
-/// [`read_trace`] with notes on what the trace leaves out.
+/// [`read_trace`] with notes on left-out parts.
 ///
 /// # Errors
 /// As there.

@@ -59,7 +59,7 @@ pub fn words(state: &LinkState, source: &str, rows: (usize, usize)) -> String {
         || "window not known".to_owned(),
         |w| format!("window {}", Seconds(w)),
     );
-    let covered = state.coverage.iter().filter(|&&c| c > 0.0).count();
+    let covered = state.links_read();
     let mut text = format!(
         "Readings: {source}; {window}; {} of {} links read.",
         count(covered),

@@ -52,7 +52,7 @@ pub fn start_spinner(what: String) {
             *slot = Spinner::Shown(bar);
         }
         drop(slot);
-        // Not the bar's own steady tick, which panics where the system refuses another thread.
+        // Not the bar's own steady tick: it panics where the system refuses another thread.
         loop {
             match &*spinner() {
                 Spinner::Shown(bar) => bar.tick(),

@@ -5,7 +5,7 @@ use crate::output::{Answer, Output, count};
 use anyhow::Result;
 use hopbyte_fabric::check::{Check, Finding, letters};
 use hopbyte_fabric::routing::DimensionOrder;
-use hopbyte_fabric::{End, Fabric, InputError, LinkId, Routing};
+use hopbyte_fabric::{Fabric, InputError, LinkId, Routing};
 use hopbyte_view::terminal::Progress;
 use serde::Serialize;
 
@@ -153,9 +153,7 @@ fn each_link(fabric: &Fabric, routing: &Routing, out: &mut Output) -> Result<Ans
         .into());
     };
     let is_cable = |l: &LinkId| {
-        let link = fabric.link(*l);
-        matches!((link.from, link.to), (End::Router(_), End::Router(_)))
-            && fabric.reverse(*l).is_none_or(|back| *l < back)
+        fabric.link(*l).is_between_routers() && fabric.reverse(*l).is_none_or(|back| *l < back)
     };
     let cables: Vec<LinkId> = fabric.link_ids().filter(is_cable).collect();
     let progress = Progress::new(out.quiet);

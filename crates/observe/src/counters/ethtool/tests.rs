@@ -201,7 +201,7 @@ fn errors_of_a_driver_are_the_sum_of_their_causes() {
     assert_eq!(totals.errors(node.eject), Ok(46.0));
     assert_eq!(totals.drops(node.eject), Ok(4.0));
     assert_eq!(totals.errors(node.inject), Ok(6.0));
-    // Some of the causes are at least what they count, and drops alone are not all errors.
+    // Some of the causes give a lower bound, and drops alone are not all errors.
     assert_eq!(bnxt(&counters[..1]).errors(node.eject), Ok(7.0));
     let drops = bnxt(&[("rx_stat_discard", 4), ("tx_stat_discard", 1)]);
     assert_eq!(

@@ -318,7 +318,7 @@ fn ahead(job: &Map<String, Value>) -> Option<f64> {
     (ahead.abs() <= 14.0 * 3600.0).then_some(ahead)
 }
 
-/// States of a job array of PBS of which members have started, and of one that has finished. Its nodes are those of its members.
+/// States of a job array of PBS with started members, and of a finished one. Its nodes are those of its members.
 const BEGUN: &str = "B";
 const FINISHED: &str = "F";
 

@@ -123,6 +123,13 @@ impl Column {
         &self.0
     }
 
+    /// The median of the known values, of two the larger one.
+    pub fn median(&self) -> Option<f64> {
+        let mut known: Vec<f64> = self.0.iter().copied().filter(|v| v.is_finite()).collect();
+        let middle = known.len() / 2;
+        (!known.is_empty()).then(|| *known.select_nth_unstable_by(middle, f64::total_cmp).1)
+    }
+
     /// Number of known values.
     pub fn known(&self) -> usize {
         self.0.iter().filter(|v| !v.is_nan()).count()

@@ -32,7 +32,7 @@ pub fn lanes_of_mask(mask: u32) -> Option<u16> {
 /// Reads faults, one per line; `file` is the name of the text in errors.
 ///
 /// Lines: a link name (`c0-0c0s0g0 X+`, `ibcore01[29]`: the cable, both directions), the same after `one-way`, a
-/// router name, or a log line with a Cray tile and a `lanemask`. Empty lines and `#` comments are skipped. Other log
+/// router name, a Cray tile (`c0-0c0s0a0l17`, the number octal), or a log line with a tile and a `lanemask`. Empty lines and `#` comments are skipped. Other log
 /// lines are returned verbatim.
 pub fn parse<'a>(
     fabric: &Fabric,
@@ -66,6 +66,8 @@ pub fn parse<'a>(
             faults.push(Fault::Cable(link));
         } else if let Some(router) = fabric.router_named(line) {
             faults.push(Fault::Router(router));
+        } else if let Some((link, lost)) = tile(fabric, line).and_then(|t| of_tile(fabric, t)) {
+            faults.push(Fault::Lanes { link, lost });
         } else if line.split_whitespace().count() > 3 {
             other.push(raw);
         } else {
@@ -91,28 +93,35 @@ fn log_line(
         .unwrap_or(digits.len());
     let lanes = digits[..end].parse().ok().and_then(lanes_of_mask);
     let lanes = lanes.ok_or_else(|| wrong(after.trim(), "a lane mask from 0 to 7"))?;
-    let tile = line
+    let named = line
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
-        .find_map(|word| {
-            let (router, tile) = word.rsplit_once('l')?;
-            Some((
-                fabric.router_named(router)?,
-                u16::from_str_radix(tile, 8).ok()?,
-            ))
-        });
-    let (router, tile) =
-        tile.ok_or_else(|| wrong(line, "a tile of the fabric such as c0-0c1s1g0l17"))?;
-    let link = fabric
-        .links_from(router)
-        .iter()
-        .copied()
-        .find(|&l| fabric.ports(l).iter().any(|p| p.from == tile))
-        .ok_or_else(|| wrong(line, "a tile that carries a network link"))?;
-    let per_tile = fabric.link(link).lanes / fabric.ports(link).len().max(1) as u16;
+        .find_map(|word| tile(fabric, word));
+    let named = named.ok_or_else(|| wrong(line, "a tile of the fabric such as c0-0c1s1g0l17"))?;
+    let (link, per_tile) =
+        of_tile(fabric, named).ok_or_else(|| wrong(line, "a tile that carries a network link"))?;
     Ok(Some(Fault::Lanes {
         link,
         lost: per_tile.saturating_sub(lanes),
     }))
+}
+
+/// Router and number of a tile by its name, as Cray's logs and `rtr` print it: the number is octal.
+fn tile(fabric: &Fabric, name: &str) -> Option<(RouterId, u16)> {
+    let (router, tile) = name.rsplit_once('l')?;
+    Some((
+        fabric.router_named(router)?,
+        u16::from_str_radix(tile, 8).ok()?,
+    ))
+}
+
+/// The link that leaves a tile, and its lanes on it.
+fn of_tile(fabric: &Fabric, (router, tile): (RouterId, u16)) -> Option<(LinkId, u16)> {
+    let mut links = fabric.links_from(router).iter().copied();
+    let link = links.find(|&l| fabric.ports(l).iter().any(|p| p.from == tile))?;
+    Some((
+        link,
+        fabric.link(link).lanes / fabric.ports(link).len().max(1) as u16,
+    ))
 }
 
 impl Fabric {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// (paper 000, V.B); the snapshot has already joined them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkState {
-    /// Length of the window, if known; the maximum if devices have their own.
+    /// Length of the window, if known; the median of the links' if devices have their own.
     pub window_seconds: Option<f64>,
     /// Seconds covered by each link's bytes, if known.
     pub window: Column,
@@ -113,7 +113,8 @@ impl LinkState {
         let window = |side, link| increase.window(side, link);
         let mut state = Self::of(fabric, increase, &window);
         state.uneven = increase.uneven();
-        state.window_seconds = increase.window_seconds.filter(|&w| w > 0.0);
+        state.window_seconds =
+            (state.window.median()).or(increase.window_seconds.filter(|&w| w > 0.0));
         state.least.clone_from(&increase.least);
         state.paths.clone_from(&increase.paths);
         state.nodes.clone_from(&increase.nodes);

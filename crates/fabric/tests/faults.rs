@@ -181,6 +181,23 @@ fn masks_and_log_lines_take_lanes_away() {
     assert!(faults::parse(&fabric, "log", "c0-0c1s1g0l17 lanemask 9").is_err());
 }
 
+#[test]
+fn tiles_by_their_own_names_are_octal() {
+    let gemini = spec::fabric("gemini:16x12x24").unwrap();
+    let (faults, _) = faults::parse(&gemini, "list", "c0-0c1s1g0l17").unwrap();
+    assert!(
+        matches!(faults[..], [Fault::Lanes { lost: 3, .. }]),
+        "{faults:?}"
+    );
+    let aries = spec::fabric("aries:2x6x16").unwrap();
+    let green = aries.find_link("c0-0c0s0a0[15]").unwrap();
+    let (faults, _) = faults::parse(&aries, "list", "c0-0c0s0a0l17").unwrap();
+    assert_eq!(faults.len(), 1);
+    let aries = aries.with_faults(&faults);
+    assert!(!aries.link(green).is_up() && !aries.link(aries.reverse(green).unwrap()).is_up());
+    assert!(faults::parse(&aries, "list", "c0-0c0s0a0l19").is_err());
+}
+
 /// Random sets of failed cables: wherever orders are mixed, the mixture has no credit loop, or the routing says that
 /// none of its lists of orders is free of one. Sometimes another list than the natural one is.
 #[test]

@@ -498,8 +498,18 @@ impl Attribution {
                 most_bytes: most,
             });
         }
+        let mut explained: f64 = jobs.iter().map(|j| j.bytes).sum();
+        if let Some(carried) = carried.filter(|&c| c < explained) {
+            // Counters of several links never agree exactly, and nodes of jobs talk to others too. The lower bounds
+            // together are no more than the link carried.
+            let least: f64 = jobs.iter().map(|j| j.least_bytes).sum();
+            let part = (carried - least).max(0.0) / (explained - least).max(f64::MIN_POSITIVE);
+            for job in &mut jobs {
+                job.bytes = job.least_bytes + part * (job.bytes - job.least_bytes);
+            }
+            explained = carried;
+        }
         jobs.sort_by(|a, b| b.bytes.total_cmp(&a.bytes).then(a.job.cmp(&b.job)));
-        let explained: f64 = jobs.iter().map(|j| j.bytes).sum();
         ByJob {
             jobs,
             unexplained_bytes: carried.map(|c| (c - explained).max(0.0)),
@@ -516,7 +526,9 @@ impl Attribution {
         if self.unfitted {
             notes.push("too many pairs of nodes to compare with the bytes of each link".into());
         }
-        if self.unread > 0 {
+        if self.unread > 0 && self.unread == self.nodes().count() {
+            notes.push("no link of the jobs' nodes was read: only the routes and the bytes of links between routers tell the jobs apart".into());
+        } else if self.unread > 0 {
             notes.push(format!(
                 "the links of {} of the jobs' nodes were not read: their bytes are taken as the mean of the others",
                 self.unread

@@ -58,6 +58,37 @@ fn a_link_belongs_to_the_jobs_whose_routes_cross_it() {
     assert!(all.beyond(link, 9e9) < 0.0);
 }
 
+/// Nodes that also talk to others, and a node of two jobs: the jobs together have no more bytes than the link carried.
+#[test]
+fn jobs_of_a_link_together_have_no_more_than_it_carried() {
+    let m = spec::machine("mesh:6").unwrap();
+    let (f, r) = (&m.fabric, &m.routing);
+    let jobs = jobs(f, "job,node\na,n0\na,n1\nb,n1\nb,n2\n");
+    let mut state = state(f, r, &[]);
+    for (i, node) in f.node_ids().enumerate() {
+        let bytes = Some((i + 1) as f64 * 1e9);
+        state.received_bytes.set(f.node(node).inject, bytes);
+        state.received_bytes.set(f.node(node).eject, bytes);
+    }
+    let all = Attribution::of(f, r, &state, &jobs, Recorded::default());
+    for link in f.link_ids() {
+        let carried = state.received_bytes.get(link).unwrap();
+        let of = all.link(link, Some(carried));
+        let sum: f64 = of.jobs.iter().map(|j| j.bytes).sum();
+        let rest = of.unexplained_bytes.unwrap();
+        assert!(
+            (sum + rest - carried).abs() <= 1e-6 * carried,
+            "{}: {of:?}",
+            f.link_name(link)
+        );
+        assert!(
+            of.jobs
+                .iter()
+                .all(|j| j.least_bytes <= j.bytes && j.bytes <= j.most_bytes)
+        );
+    }
+}
+
 /// The interval holds the truth for random traffic, and the estimates name at least nine tenths of hot links' bytes.
 #[test]
 fn intervals_hold_and_hot_links_are_attributed() {

@@ -7,6 +7,8 @@ use hopbyte_fabric::{Fabric, Increase, LeftOut, LinkCounts, LinkState, Totals};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Deref;
 
+const APART: &str = "time of a node whose last reading is far from those of the others (a clock that is wrong or was set; its rates may be wrong too)";
+
 /// Reason why values of a port are left out: an increase has only the counters of both readings.
 pub const CHANGED: &str = "port whose counters changed between two readings";
 
@@ -107,7 +109,8 @@ pub fn series(
         }
     }
     increases.extend(devices.increase(fabric, source, map)?);
-    let left_out = devices.left_out(!increases.is_empty());
+    let mut left_out = devices.left_out(!increases.is_empty());
+    let agreed = devices.agreed_time(&mut left_out);
     let Some(last) = increases.last_mut() else {
         let mut totals = devices.totals(fabric, source, map)?;
         totals.left_out.extend(&rates_left_out);
@@ -115,6 +118,7 @@ pub fn series(
     };
     last.left_out.extend(&rates_left_out);
     last.left_out.extend(&left_out);
+    last.time_seconds = agreed.or(last.time_seconds);
     Ok(Series::Increases(increases))
 }
 
@@ -158,6 +162,8 @@ struct Device {
     fresh: bool,
     /// Readings that had no value.
     empty: usize,
+    /// Wall-clock time of the first reading.
+    began_ns: Option<u64>,
     /// Ports whose counters changed from one reading to the next: only the counters in both are compared.
     changed: Vec<String>,
     /// Whether it was part of an increase.
@@ -246,6 +252,34 @@ impl Devices {
         Ok(totals)
     }
 
+    /// Time of the latest reading in seconds, without those of devices whose last one is further from the others' than
+    /// most devices were read for: their clocks are wrong or were set.
+    fn agreed_time(&self, left_out: &mut LeftOut) -> Option<f64> {
+        let sources = self
+            .nodes
+            .iter()
+            .flat_map(|(node, n)| n.sources.values().map(move |d| (node, d)));
+        let times: Vec<(&String, u64, u64)> = sources
+            .filter_map(|(node, d)| Some((node, d.began_ns?, d.last.moment.time_ns?)))
+            .collect();
+        let median = |of: fn(&(&String, u64, u64)) -> u64| {
+            let mut all: Vec<u64> = times.iter().map(of).collect();
+            let middle = all.len().checked_sub(1)? / 2;
+            Some(*all.select_nth_unstable(middle).1)
+        };
+        let (first, last) = (median(|t| t.1)?, median(|t| t.2)?);
+        let span = last.saturating_sub(first);
+        let is_apart = |time: u64| span > 0 && time.abs_diff(last) > span;
+        let apart: BTreeSet<&String> = times
+            .iter()
+            .filter(|t| is_apart(t.2))
+            .map(|t| t.0)
+            .collect();
+        left_out.note_all(APART, apart.into_iter().cloned());
+        let together = times.iter().map(|t| t.2).filter(|&time| !is_apart(time));
+        together.max().map(|ns| ns as f64 / 1e9)
+    }
+
     /// Ports, readings and devices that are not used; with `increases` also devices with a single reading.
     pub(super) fn left_out(&self, increases: bool) -> LeftOut {
         let mut all = LeftOut::default();
@@ -290,6 +324,7 @@ impl Device {
         Self {
             first: (!is_empty).then(|| reading.clone()),
             before: None,
+            began_ns: reading.moment.time_ns,
             last: reading,
             fresh: false,
             empty: usize::from(is_empty),

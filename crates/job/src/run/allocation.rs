@@ -241,7 +241,7 @@ impl Shape {
             return of_list(list, scheduled);
         }
         if let Some(list) = scheduled("SLURM_JOB_NODELIST").filter(|l| !l.is_empty()) {
-            return of_list(&list, scheduled);
+            return of_list(&of_step(scheduled).unwrap_or(list), scheduled);
         }
         for variable in ["PBS_NODEFILE", "LSB_DJOB_HOSTFILE"] {
             if let Some(file) = scheduled(variable) {
@@ -325,13 +325,26 @@ fn of_file(path: &Path) -> Result<Vec<(String, u32)>> {
     Ok(hosts.list)
 }
 
+/// Slurm's tasks by node: of the job, or of the step in which the variables are read; and of that step.
+const TASKS: &str = "SLURM_TASKS_PER_NODE";
+const STEP_TASKS: &str = "SLURM_STEP_TASKS_PER_NODE";
+
+/// The hosts of a step on a part of the job's nodes, whose tasks Slurm gives as those of the job. The shell of an
+/// allocation is a step too, with the tasks of the job.
+fn of_step(scheduled: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let list = scheduled("SLURM_STEP_NODELIST")?;
+    let of = |tasks| Some(repeated(&scheduled(tasks)?)?.len());
+    let is_part = of(TASKS) == of(STEP_TASKS) && of(TASKS) == Some(host_list(&list)?.len());
+    is_part.then_some(list)
+}
+
 /// Hosts of a list such as `a:2,b` or Slurm's `n[1-4]`; Slurm's tasks by node are their slots.
 fn of_list(list: &str, scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, u32)>> {
     let mut hosts = Hosts::default();
     let names = names(list)?;
-    let tasks = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"];
-    let tasks = tasks.iter().find_map(|v| repeated(&scheduled(v)?));
-    let tasks = tasks.filter(|t| t.len() == names.len());
+    let tasks = [TASKS, STEP_TASKS, "SLURM_JOB_CPUS_PER_NODE"];
+    let mut tasks = tasks.iter().filter_map(|v| repeated(&scheduled(v)?));
+    let tasks = tasks.find(|t| t.len() == names.len());
     for (i, name) in names.iter().enumerate() {
         hosts.add(name, tasks.as_ref().map(|t| t[i]));
     }
@@ -432,6 +445,16 @@ mod tests {
             of("srun -n6 -w n[1-2] sh", &slurm),
             (Some(6), Some(4), "n1:1 n2:1".into())
         );
+        // A step on one of the nodes, and the shell of the allocation.
+        let job = ("SLURM_JOB_NODELIST", "n[1-2,7]");
+        let step = ("SLURM_STEP_NODELIST", "n2");
+        let of_step = ("SLURM_STEP_TASKS_PER_NODE", "4");
+        let within = [job, step, of_step, ("SLURM_TASKS_PER_NODE", "4")];
+        assert_eq!(of("mpirun sh", &within).2, "n2:4");
+        let shell = [job, step, of_step, ("SLURM_TASKS_PER_NODE", "4(x2),2")];
+        assert_eq!(of("mpirun sh", &shell).2, "n1:4 n2:4 n7:2");
+        let named = [job, of_step, ("SLURM_TASKS_PER_NODE", "9(x3)")];
+        assert_eq!(of("mpirun --host n2 sh", &named).2, "n2:4");
         assert_eq!(of("srun -c 2 sh", &slurm).0, Some(10));
         assert_eq!(of("srun --ntasks=6 sh", &slurm).0, Some(6));
         let words: Vec<OsString> = ["srun", "-n6", "sh"].map(Into::into).into();

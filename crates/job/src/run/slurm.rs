@@ -6,7 +6,7 @@ use hopbyte_observe::host_list;
 use std::cell::LazyCell;
 use std::collections::HashMap;
 
-/// Hosts that a remark has by name.
+/// Ranges of hosts that a remark has.
 const MOST_SHOWN: usize = 64;
 
 /// A remark on the slots of an allocation of Slurm's own list, if they are not the tasks that `srun` starts on its nodes.
@@ -44,17 +44,43 @@ fn unlike(
     if tasks.len() != hosts.len() || hosts.iter().zip(&tasks).all(is_alike) {
         return None;
     }
-    let counted = hosts
-        .iter()
-        .zip(&tasks)
-        .map(|(host, n)| format!("{host}:{n}"));
-    let counted: Vec<String> = counted.take(MOST_SHOWN).collect();
-    let more = if hosts.len() > MOST_SHOWN { ",…" } else { "" };
+    let mut counted = counted(&hosts, &tasks);
+    let more = if counted.len() > MOST_SHOWN {
+        ",…"
+    } else {
+        ""
+    };
+    counted.truncate(MOST_SHOWN);
     Some(format!(
         "Slurm gives the nodes other numbers of tasks (SLURM_TASKS_PER_NODE), which srun would start in order: --nodes {}{more} takes \
          them as slots",
         counted.join(",")
     ))
+}
+
+/// Hosts with their tasks as a list of nodes, `n[01-64]:4,n65:2`.
+fn counted(hosts: &[String], tasks: &[u32]) -> Vec<String> {
+    let cut = |host: &str| {
+        let stem = host.trim_end_matches(|c: char| c.is_ascii_digit());
+        (stem.len(), host[stem.len()..].parse::<u64>().ok())
+    };
+    let follows = |a: &str, b: &str| {
+        let ((at, first), (other, next)) = (cut(a), cut(b));
+        let numbers = first
+            .zip(next)
+            .is_some_and(|(a, b)| a.checked_add(1) == Some(b));
+        numbers && a.len() == b.len() && a[..at] == b[..other]
+    };
+    let all: Vec<(&String, u32)> = hosts.iter().zip(tasks.iter().copied()).collect();
+    let runs = all.chunk_by(|a, b| a.1 == b.1 && follows(a.0.as_str(), b.0.as_str()));
+    let run = |run: &[(&String, u32)]| match run {
+        [(first, n), .., (last, _)] => {
+            let (stem, from) = first.split_at(cut(first.as_str()).0);
+            format!("{stem}[{from}-{}]:{n}", &last[stem.len()..])
+        }
+        _ => run.iter().map(|(host, n)| format!("{host}:{n}")).collect(),
+    };
+    runs.map(run).collect()
 }
 
 /// Slurm's `4(x3),2`.
@@ -96,6 +122,12 @@ mod tests {
         assert!(told("n1,n2,n7", [4, 4, 4], None).is_some());
         assert_eq!(told("n1,n2", [4, 4, 4], None), None);
         assert_eq!(told("n[1-2,7]", [7, 2, 1], None), None);
+        let hosts = host_list("n[0009-0100],n101,gpu,gpu,n[102-103]").unwrap();
+        let tasks = [vec![4; 80], vec![2; 12], vec![3, 1, 1, 6, 6]].concat();
+        assert_eq!(
+            counted(&hosts, &tasks).join(","),
+            "n[0009-0088]:4,n[0089-0100]:2,n101:3,gpu:1,gpu:1,n[102-103]:6"
+        );
         let said = told("n[1-2,7]", [7, 2, 1], Some(("SLURM_HET_SIZE", "2"))).unwrap();
         assert!(said.contains("one of the 2 sections"), "{said}");
     }

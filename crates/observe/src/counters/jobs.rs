@@ -40,6 +40,9 @@ pub enum Then {
     Live(f64),
 }
 
+const NO_NODE: &str = "host that is no node of the fabric";
+const NO_HOSTS: &str = "job that runs, of which the list has no nodes";
+
 impl Jobs {
     /// Job ids in the order of their first node in the file.
     pub fn ids(&self) -> &[String] {
@@ -72,12 +75,16 @@ impl Jobs {
 
     /// Number of rows and hosts without a node of the fabric.
     pub fn unmatched(&self) -> usize {
-        self.elsewhere.counts().map(|(_, count)| count).sum()
+        self.counted(NO_NODE)
+    }
+
+    fn counted(&self, reason: &str) -> usize {
+        let counts = self.elsewhere.counts().filter(|(of, _)| *of == reason);
+        counts.map(|(_, count)| count).sum()
     }
 
     fn note_unmatched(&mut self, host: impl Into<String>) {
-        self.elsewhere
-            .note("host that is no node of the fabric", host);
+        self.elsewhere.note(NO_NODE, host);
     }
 
     /// Adds a job to a node.

@@ -1,6 +1,6 @@
 //! Job lists of batch systems: Slurm, PBS, Flux, Kubernetes, and a plain CSV.
 
-use super::{Jobs, Then, pods};
+use super::{Jobs, NO_HOSTS, Then, pods};
 use crate::ObserveError;
 use crate::counters::end::End;
 use crate::counters::ldms_ls::date_ns;
@@ -94,6 +94,9 @@ pub(super) fn place(
                 format!("the nodes of job {}, such as n[001-004,7]", job.id),
             )
         })?;
+        if hosts.is_empty() {
+            jobs.elsewhere.note(NO_HOSTS, job.id.clone());
+        }
         for host in hosts {
             match names.places(&host) {
                 Some(places) => places.into_iter().for_each(|node| jobs.put(node, &job.id)),
@@ -105,14 +108,15 @@ pub(super) fn place(
     let none = match then {
         Then::Past(_) => false,
         Then::Now(_) => listed.is_empty(),
-        Then::Live(_) => others == listed.len(),
+        Then::Live(_) => others + jobs.counted(NO_HOSTS) == listed.len(),
     };
     if jobs.nodes() > 0 || none {
         return Ok(jobs);
     }
     let found = format!(
-        "{} jobs, {others} of them not running then, {} hosts that are no node of the fabric",
+        "{} jobs, {others} of them not running then, {} without nodes, {} hosts that are no node of the fabric",
         listed.len(),
+        jobs.counted(NO_HOSTS),
         jobs.unmatched()
     );
     let error = text.error(found, format!("jobs on {}", fabric.source()));
@@ -217,7 +221,8 @@ fn slurm(text: &Text, job: &Map<String, Value>) -> Result<Listed, InputError> {
         number(time.and_then(|t| t.get(name))).or_else(|| number(job.get(long)))
     };
     let state = word(job.get("job_state")).or_else(|| word(job.get("state")));
-    let Some(id) = job.get("job_id").and_then(Value::as_u64) else {
+    let id = job.get("job_id").and_then(Value::as_u64);
+    let Some(id) = id.filter(|&id| id > 0) else {
         return Err(text.error("a job without job_id", "jobs of Slurm"));
     };
     // The components of a heterogeneous job have ids of their own and talk to each other: they are one job.

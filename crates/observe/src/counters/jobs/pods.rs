@@ -39,16 +39,17 @@ pub(super) fn is_of_node(pod: &Value) -> bool {
 pub(super) fn listed(text: &Text, pod: &Value) -> Result<Listed, InputError> {
     let word = |path: &str| pod.pointer(path).and_then(Value::as_str);
     let is_pod = matches!(word("/kind"), None | Some("Pod"));
-    let Some(name) = word("/metadata/name").filter(|_| is_pod) else {
-        let found = word("/kind").unwrap_or("an item without a name").to_owned();
-        let error = text.error(found, "pods");
+    let name = word("/metadata/name").filter(|name| is_pod && !name.is_empty());
+    let Some(name) = name else {
+        let kind = word("/kind").filter(|_| !is_pod);
+        let error = text.error(kind.unwrap_or("an item without a name"), "pods");
         return Err(error.hint("kubectl get pods --all-namespaces -o json prints them"));
     };
     let labels = pod.pointer("/metadata/labels");
     let label = |name: &&str| labels.and_then(|l| l.get(*name)).and_then(Value::as_str);
     let job = LABELS
         .iter()
-        .find_map(label)
+        .find_map(|name| label(name).filter(|job| !job.is_empty()))
         .or_else(|| word("/metadata/ownerReferences/0/name"));
     let id = match word("/metadata/namespace") {
         Some(space) => format!("{space}/{}", job.unwrap_or(name)),

@@ -257,6 +257,39 @@ fn jobs_of_a_table_that_have_ended_do_not_run() {
 }
 
 #[test]
+fn jobs_without_nodes_or_an_id_are_told() {
+    let fabric = spec::fabric("torus:2x2").unwrap();
+    let runs = |id: u32, nodes: &str| {
+        format!(r#"{{"job_id":{id},"job_state":"RUNNING","nodes":"{nodes}"}}"#)
+    };
+    let list = |jobs: &[String]| format!(r#"{{"jobs":[{}]}}"#, jobs.join(","));
+    let some = list(&[runs(7, "n0-0"), runs(8, "")]);
+    let jobs = read(&some, &fabric).unwrap();
+    assert_eq!((jobs.ids().len(), jobs.unmatched()), (1, 0));
+    let told = "jobs: 1 left out, job that runs, of which the list has no nodes: 8";
+    assert_eq!(jobs.notes(Path::new("jobs")), [told]);
+    let none = list(&[runs(8, "")]);
+    let error = read(&none, &fabric).unwrap_err();
+    assert!(error.contains("1 without nodes, 0 hosts"), "{error}");
+    let text = Text::from_bytes("jobs", none.as_bytes(), Limits::TEXT).unwrap();
+    assert!(jobs_of(&text, &fabric, Then::Live(0.0)).is_ok());
+    // Rows that lost their ids would be one job.
+    let lost = read(&list(&[runs(0, "n0-0"), runs(0, "n1-0")]), &fabric);
+    assert!(lost.unwrap_err().contains("a job without job_id"));
+    let pod = |name: &str, label: &str, node: &str| {
+        format!(
+            r#"{{"kind":"Pod","metadata":{{"name":"{name}","labels":{{"job-name":"{label}"}}}},"spec":{{"nodeName":"{node}"}},
+            "status":{{"phase":"Running"}}}}"#
+        )
+    };
+    let pods = |a, b| format!(r#"{{"kind":"List","items":[{a},{b}]}}"#);
+    let jobs = read(&pods(pod("a", "", "n0-0"), pod("b", "", "n1-0")), &fabric);
+    assert_eq!(jobs.unwrap().ids(), ["a", "b"]);
+    let lost = read(&pods(pod("", "", "n0-0"), pod("", "", "n1-0")), &fabric);
+    assert!(lost.unwrap_err().contains("expected pods"));
+}
+
+#[test]
 fn a_list_that_was_cut_is_refused() {
     let fabric = spec::fabric("torus:2x2").unwrap();
     for cut in [

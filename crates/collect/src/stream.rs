@@ -341,6 +341,12 @@ impl Replay {
                     .push(format!("{}: {damage}", reader.path().display()));
             }
             self.damage.add(damage);
+            // A running collector may be about to write the rest.
+            let unfinished = damage
+                .unfinished()
+                .filter(|_| reader.claim().is_ok_and(|is| is));
+            let unfinished = unfinished.map(|text| format!("{}: {text}", reader.path().display()));
+            self.notes.extend(unfinished);
         }
         Ok(!self.logs.is_empty())
     }

@@ -37,6 +37,17 @@ impl Damage {
             && !self.bad_tail
     }
 
+    /// A sentence about an unfinished last block, if there is one. Its writer was killed, or the file is cut.
+    pub fn unfinished(&self) -> Option<String> {
+        let text = || {
+            format!(
+                "{} bytes of an unfinished last block are left out",
+                self.tail
+            )
+        };
+        (self.tail > 0 && !self.bad_tail).then(text)
+    }
+
     /// Adds the damage of another log.
     pub fn add(&mut self, other: &Self) {
         self.rebuilt += other.rebuilt;
@@ -388,7 +399,7 @@ impl LogReader {
     }
 
     /// Locks the log until the reader is dropped; `false` if another one reads or writes it under a lock.
-    pub(super) fn claim(&self) -> io::Result<bool> {
+    pub(crate) fn claim(&self) -> io::Result<bool> {
         self.records.file.claim()
     }
 

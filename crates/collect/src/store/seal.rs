@@ -60,6 +60,8 @@ pub fn seal_all_on(
                     warnings.push(format!("{}: {}", log.display(), sealed.damage));
                     sound = false;
                 }
+                let unfinished = sealed.damage.unfinished();
+                warnings.extend(unfinished.map(|text| format!("{}: {text}", log.display())));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 warnings.push(format!("{}: left out: {error}", log.display()));

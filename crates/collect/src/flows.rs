@@ -4,9 +4,9 @@ use crate::block::{Closing, Cluster};
 use crate::node::{Held, NodeState};
 use hopbyte_fabric::{Missing, Quantity, Side};
 use hopbyte_observe::counters::delta::Moment;
-use hopbyte_observe::counters::reading::{Combine, Layout};
+use hopbyte_observe::counters::reading::{Combine, Layout, is_older};
 use hopbyte_observe::counters::values::Values;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// One quantity of one port.
@@ -38,91 +38,103 @@ pub struct Flow {
 pub struct SourceFlows {
     /// The source's ports and counters, without its node.
     pub layout: Arc<Layout>,
-    node: Box<str>,
     /// The source's quantities by port.
     pub flows: Vec<Flow>,
+    /// Whether the node's latest report has its latest values: a report that comes late has not.
+    pub is_latest: bool,
     values: Values,
     moment: Moment,
     seen: bool,
 }
 
-/// The flows of all nodes, by node and source.
+/// The flows of all nodes by name, across streams: numbers of nodes are those of one connection or log.
 #[derive(Debug, Default)]
 pub struct Flows {
-    sources: BTreeMap<(u32, u8), SourceFlows>,
+    nodes: HashMap<Box<str>, Vec<Option<SourceFlows>>>,
 }
+
+/// Names that left the cluster, above which they are forgotten.
+const MOST_GONE: usize = 1 << 16;
 
 impl Flows {
     /// Handles the latest report of a node.
     pub fn report(&mut self, cluster: &Cluster, id: u32) {
         let Some(node) = cluster.node(id) else { return };
-        if cluster.is_known(id) {
-            self.arrange(cluster, id, node);
+        if !self.nodes.contains_key(&node.name) {
+            self.nodes.insert(node.name.clone(), Vec::new());
         }
-        for (index, held) in (0u8..).zip(&node.sources) {
+        let Some(sources) = self.nodes.get_mut(&node.name) else {
+            return;
+        };
+        if cluster.is_known(id) {
+            arrange(sources, cluster, node);
+        }
+        sources.resize_with(sources.len().max(node.sources.len()), || None);
+        for (slot, held) in sources.iter_mut().zip(&node.sources) {
             let Some(held) = held else { continue };
             let layout = cluster.shapes.layout(held.shape);
-            let source = self
-                .sources
-                .entry((id, index))
-                .or_insert_with(|| SourceFlows::new(layout, &node.name));
-            // Numbers of nodes and shapes are used again.
-            if !Arc::ptr_eq(&source.layout, layout) || source.node != node.name {
-                *source = SourceFlows::new(layout, &node.name);
-            }
+            let source = match slot {
+                Some(source) if source.is_of(layout) => source,
+                _ => slot.insert(SourceFlows::new(layout)),
+            };
+            // That of another log is equal.
+            source.layout.clone_from(layout);
             source.update(node, held);
         }
     }
 
-    /// Follows the sources of a node to their places, and drops those that its agent has no more: another agent may
-    /// have begun.
-    fn arrange(&mut self, cluster: &Cluster, id: u32, node: &NodeState) {
-        let all = (id, 0)..=(id, u8::MAX);
-        let is_of = |source: &SourceFlows, held: &Held| {
-            Arc::ptr_eq(&source.layout, cluster.shapes.layout(held.shape))
-                && source.node == node.name
-        };
-        let fits = |(&(_, at), source): (&(u32, u8), &SourceFlows)| {
-            let held = node.sources.get(usize::from(at)).and_then(Option::as_ref);
-            held.is_some_and(|held| is_of(source, held))
-        };
-        if self.sources.range(all.clone()).all(fits) {
-            return;
-        }
-        let keys: Vec<(u32, u8)> = self.sources.range(all).map(|(&key, _)| key).collect();
-        let mut before: Vec<SourceFlows> = keys
-            .iter()
-            .filter_map(|key| self.sources.remove(key))
-            .collect();
-        for (at, held) in (0u8..).zip(&node.sources) {
-            let Some(held) = held else { continue };
-            if let Some(found) = before.iter().position(|s| is_of(s, held)) {
-                self.sources.insert((id, at), before.swap_remove(found));
-            }
-        }
-    }
-
     /// Handles the closing of a tick: rates of nodes that did not report become missing.
-    pub fn close(&mut self, closing: &Closing) {
-        for &(node, _) in &closing.missing {
-            for (_, source) in self.sources.range_mut((node, 0)..=(node, u8::MAX)) {
-                for flow in &mut source.flows {
-                    flow.rate = Err(Missing::Unread);
-                }
+    pub fn close(&mut self, cluster: &Cluster, closing: &Closing) {
+        let missing = closing.missing.iter().filter_map(|m| cluster.node(m.0));
+        for node in missing {
+            let sources = self.nodes.get_mut(&node.name).into_iter().flatten();
+            for flow in sources.flatten().flat_map(|source| &mut source.flows) {
+                flow.rate = Err(Missing::Unread);
             }
+        }
+        if self.nodes.len() > cluster.nodes.len() + MOST_GONE {
+            let nodes = cluster.nodes.iter().flatten();
+            let known: HashSet<&str> = nodes.map(|node| &*node.name).collect();
+            self.nodes.retain(|name, _| known.contains(&**name));
         }
     }
 
-    /// All flows: node, source and its flows.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &SourceFlows)> {
-        self.sources
-            .iter()
-            .map(|(&(node, _), source)| (node, source))
+    /// The flows of a node of the cluster, by source.
+    pub fn of(&self, cluster: &Cluster, id: u32) -> impl Iterator<Item = &SourceFlows> {
+        let sources = cluster.node(id).and_then(|n| self.nodes.get(&n.name));
+        sources.into_iter().flatten().flatten()
+    }
+
+    /// All flows of the cluster's nodes: node, source and its flows.
+    pub fn iter(&self, cluster: &Cluster) -> impl Iterator<Item = (u32, &SourceFlows)> {
+        let ids = 0..cluster.nodes.len() as u32;
+        ids.flat_map(move |id| self.of(cluster, id).map(move |source| (id, source)))
+    }
+}
+
+/// Moves the sources of a node to their places, and drops those that its agent has no more: another agent may have begun.
+fn arrange(sources: &mut Vec<Option<SourceFlows>>, cluster: &Cluster, node: &NodeState) {
+    let is_of = |source: &SourceFlows, held: &Option<Held>| {
+        let held = held.as_ref();
+        held.is_some_and(|held| source.is_of(cluster.shapes.layout(held.shape)))
+    };
+    let nothing = None;
+    let held = |at: usize| node.sources.get(at).unwrap_or(&nothing);
+    let fits = |(at, slot): (usize, &Option<SourceFlows>)| {
+        slot.as_ref().is_none_or(|source| is_of(source, held(at)))
+    };
+    if sources.iter().enumerate().all(fits) {
+        return;
+    }
+    let mut before: Vec<SourceFlows> = sources.drain(..).flatten().collect();
+    for held in &node.sources {
+        let found = before.iter().position(|source| is_of(source, held));
+        sources.push(found.map(|found| before.swap_remove(found)));
     }
 }
 
 impl SourceFlows {
-    fn new(layout: &Arc<Layout>, node: &str) -> Self {
+    fn new(layout: &Arc<Layout>) -> Self {
         let mut flows: BTreeMap<(u16, Quantity, Side), Flow> = BTreeMap::new();
         let speeds = layout.speeds();
         for (counter, i) in layout.counters.iter().zip(0..) {
@@ -152,17 +164,26 @@ impl SourceFlows {
         }
         Self {
             layout: layout.clone(),
-            node: node.into(),
             flows: flows.into_values().collect(),
+            is_latest: true,
             values: Values::new(layout.counters.len()),
             moment: Moment::default(),
             seen: false,
         }
     }
 
+    fn is_of(&self, layout: &Arc<Layout>) -> bool {
+        Arc::ptr_eq(&self.layout, layout) || self.layout == *layout
+    }
+
     fn update(&mut self, node: &NodeState, held: &Held) {
         let layout = &self.layout;
         let moment = node.moment(held);
+        let last = (self.moment, &self.values);
+        self.is_latest = !(self.seen && is_older(layout, (moment, &held.values), last));
+        if !self.is_latest {
+            return;
+        }
         let seconds = self.moment.seconds_to(moment);
         for flow in &mut self.flows {
             flow.update(
@@ -334,7 +355,7 @@ mod tests {
             let node = self.cluster.nodes[0].as_mut().unwrap();
             node.apply(&body, &self.cluster.shapes).unwrap();
             self.flows.report(&self.cluster, 0);
-            let (_, source) = self.flows.iter().next().unwrap();
+            let (_, source) = self.flows.iter(&self.cluster).next().unwrap();
             let of = |q| source.flows.iter().find(|f| f.quantity == q).unwrap();
             [Quantity::ReceivedBytes, Quantity::CreditStallNs].map(|q| of(q).clone())
         }
@@ -351,7 +372,7 @@ mod tests {
             layout.counter(&port, name, Quantity::Capacity, 1.0).side = side;
             layout.counter(&port, "errors", Quantity::Errors, 1.0).side = side;
         }
-        let source = SourceFlows::new(&Arc::new(layout), "n1");
+        let source = SourceFlows::new(&Arc::new(layout));
         let found: Vec<_> = source
             .flows
             .iter()
@@ -409,7 +430,7 @@ mod tests {
         for (name, bits) in [("symbol_error", 16), ("rcv_errors", 16)] {
             layout.counter(&port, name, Quantity::Errors, 1.0).behaviour = Behaviour::sticky(bits);
         }
-        let mut source = SourceFlows::new(&Arc::new(layout), "n1");
+        let mut source = SourceFlows::new(&Arc::new(layout));
         let layout = source.layout.clone();
         let mut at = 0;
         let mut before = Values::new(2);
@@ -462,8 +483,8 @@ mod tests {
             missing: vec![(0, crate::block::Absence::Silent)],
             ..Closing::default()
         };
-        site.flows.close(&closing);
-        let (_, source) = site.flows.iter().next().unwrap();
+        site.flows.close(&site.cluster, &closing);
+        let (_, source) = site.flows.iter(&site.cluster).next().unwrap();
         assert!(source.flows.iter().all(|f| f.rate == Err(Missing::Unread)));
         // Two seconds later the rate covers both seconds.
         assert_eq!(site.report(4 * SECOND, Some([700, 0]))[0].rate, Ok(200.0));

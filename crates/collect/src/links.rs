@@ -9,8 +9,9 @@ use hopbyte_observe::counters::reading::{Layout, Reading};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Follows the reports of a cluster. It holds the last two readings of each source, so that the cost of a
-/// tick does not depend on its stream (a collector's, a store's, one log after another).
+/// Follows the reports of a cluster. It holds the last reading of each source and that of the previous closing, so that
+/// increases do not depend on their stream (a collector's, a store's, one log after another) nor on how many reports a
+/// tick has: those that come late are part of the increase of the tick in which they come.
 #[derive(Debug, Default)]
 pub struct Links {
     nodes: HashMap<Box<str>, Node>,
@@ -37,6 +38,7 @@ struct Device {
     shape: Arc<Layout>,
     /// The first reading with a value.
     first: Option<Reading>,
+    /// The last reading up to the previous closing, or the first one since.
     before: Option<Reading>,
     last: Reading,
     /// Whether the source reported since the last closing.
@@ -94,8 +96,8 @@ impl Links {
         }
     }
 
-    /// Increase of every link since the previous reports; missing for nodes that did not report in this
-    /// tick. `None` until a source has two readings.
+    /// Increase of every link since the last reports up to the previous closing; missing for nodes without a report since.
+    /// `None` until a source has two readings.
     pub fn close(&mut self, fabric: &Fabric, closing: &Closing, source: &str) -> Option<Increase> {
         let mut increase = Increase::new(fabric, source);
         let mut compared = false;
@@ -221,19 +223,127 @@ impl Device {
             && self.last.layout.coordinate.as_deref() == held.origin.coordinate.as_deref()
     }
 
-    /// Stores a reading; returns whether it is the first one with a value.
+    /// Stores a reading, unless it came late; returns whether it is the first one with a value.
     fn take(&mut self, node: &NodeState, held: &Held) -> bool {
         let next = Reading {
             layout: self.last.layout.clone(),
             moment: node.moment(held),
             values: held.values.clone(),
         };
-        self.before = Some(std::mem::replace(&mut self.last, next));
+        if next.is_older(&self.last) {
+            return false;
+        }
+        let last = std::mem::replace(&mut self.last, next);
+        if !self.fresh || self.before.is_none() {
+            self.before = Some(last);
+        }
         self.fresh = true;
         let begins = self.first.is_none() && self.last.values.known() > 0;
         if begins {
             self.first = Some(self.last.clone());
         }
         begins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::lines::Lines;
+    use crate::flows::Flows;
+    use crate::shape;
+    use crate::wire::{Header, Origin, Sampled, put_report};
+    use hopbyte_fabric::{Quantity, spec};
+    use hopbyte_observe::counters::reading::Port;
+    use hopbyte_observe::counters::values::Values;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A stream in which the node has a number.
+    fn stream(id: usize) -> Cluster {
+        let mut layout = Layout::new("", "test");
+        let port = Port::parse("r1-0 X-");
+        layout.counter(&port, "bytes", Quantity::ReceivedBytes, 1.0);
+        let mut cluster = Cluster::default();
+        let shape = shape::of(&layout).unwrap();
+        let shape = cluster.shapes.intern(&shape).unwrap();
+        let mut node = NodeState::new("r1-0", 1, 1);
+        node.declare(Origin::default(), shape, &cluster.shapes)
+            .unwrap();
+        cluster.nodes.resize(id, None);
+        cluster.nodes.push(Some(node));
+        cluster
+    }
+
+    /// A collector is away from the third tick on; the reports of the time follow in one tick, some of them twice.
+    #[test]
+    fn what_comes_late_counts_once() {
+        let fabric = spec::fabric("torus:4x2").unwrap();
+        let link = fabric.find_link("r0-0 X+").unwrap();
+        let (mut links, mut flows) = (Links::default(), Flows::default());
+        let mut lines = Lines::new("c", 0);
+        let mut counted = Vec::new();
+        let mut tick = |cluster: &mut Cluster, id: u32, reports: &[(u64, u64)], closes: u64| {
+            for &(tick, bytes) in reports {
+                let time_ns = tick * SECOND;
+                let header = Header {
+                    tick,
+                    time_ns,
+                    steady_ns: time_ns,
+                    ..Header::default()
+                };
+                let mut values = Values::new(1);
+                values.set(0, Some(bytes));
+                let mut body = Vec::new();
+                put_report(&header, [Sampled::new(&values, None)], &mut body);
+                let node = cluster.nodes[id as usize].as_mut().unwrap();
+                node.apply(&body, &cluster.shapes).unwrap();
+                links.report(&fabric, cluster, id);
+                flows.report(cluster, id);
+                lines.report(cluster, id);
+            }
+            let closing = Closing {
+                tick: closes,
+                period_ns: SECOND,
+                ..Closing::default()
+            };
+            let increase = links.close(&fabric, &closing, "");
+            let get = |i: Increase| (i.get(Quantity::ReceivedBytes, link), i.window_seconds);
+            counted.push(increase.map(get));
+            lines.close(cluster, &closing)
+        };
+        let mut text = String::new();
+        let mut first = stream(0);
+        text += &tick(&mut first, 0, &[(1, 100)], 1);
+        text += &tick(&mut first, 0, &[(2, 250)], 2);
+        let mut next = stream(3);
+        let late = [(3, 450), (4, 700), (3, 450), (5, 701)];
+        text += &tick(&mut next, 3, &late, 6);
+        text += &tick(&mut next, 3, &[(6, 900), (4, 700)], 7);
+        text += &tick(&mut next, 3, &[(7, 1000)], 8);
+        let of = |bytes: f64, seconds| Some((Some(bytes), Some(seconds)));
+        let expected = [
+            None,
+            of(150.0, 1.0),
+            of(451.0, 3.0),
+            of(199.0, 1.0),
+            of(100.0, 1.0),
+        ];
+        assert_eq!(counted, expected);
+        let rates: Vec<&str> = text
+            .lines()
+            .map(|l| &l[l.find("value").unwrap()..])
+            .collect();
+        let expected = [
+            "value=150 2",
+            "value=200 3",
+            "value=250 4",
+            "value=1 5",
+            "value=199 6",
+            "value=100 7",
+        ];
+        assert_eq!(rates, expected, "{text}");
+        let (_, source) = flows.iter(&next).next().unwrap();
+        assert_eq!(source.flows[0].total, Some(1000.0));
     }
 }

@@ -65,7 +65,7 @@ fn ten_thousand_births_of_interfaces_leave_room_for_others() {
             format!("veth{birth:06x}")
         );
         assert_eq!(
-            flows.iter().next().unwrap().1.layout.ports,
+            flows.iter(cluster).next().unwrap().1.layout.ports,
             reading.layout.ports
         );
         if birth == 5_000 {
@@ -118,7 +118,15 @@ fn lines_of_interfaces_that_come_and_go_are_forgotten() {
     }
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 30_000_000, "{grown} bytes for 2,500 births");
-    let ports = viewer.1.iter().next().unwrap().1.layout.ports.len();
+    let ports = viewer
+        .1
+        .iter(&viewer.0)
+        .next()
+        .unwrap()
+        .1
+        .layout
+        .ports
+        .len();
     assert!(ports < 40, "{ports} ports");
     let (names, bytes) = gathering.size();
     assert!(names == 1 && bytes < 2_000_000, "{bytes} bytes");
@@ -225,7 +233,7 @@ fn lines_sorted_by_metric_are_whole_reports() {
     read.unwrap();
     let whole = |moment: u64| (moment, Some(100 * moment), Some(100 * moment));
     assert_eq!(seen, [whole(4), whole(5), whole(6)]);
-    let all = flows.iter().flat_map(|(_, source)| &source.flows);
+    let all = flows.iter(&cluster).flat_map(|(_, source)| &source.flows);
     let totals: Vec<_> = all.map(|flow| flow.total).collect();
     assert_eq!(totals, [Some(600.0); 2]);
 }
@@ -245,7 +253,11 @@ fn what_was_never_read_is_not_exported() {
     }
     feed.tick(&mut gathering, 20 * SECOND);
     close(&mut gathering, &mut viewer);
-    let flows: Vec<_> = viewer.1.iter().flat_map(|(_, s)| &s.flows).collect();
+    let flows: Vec<_> = viewer
+        .1
+        .iter(&viewer.0)
+        .flat_map(|(_, s)| &s.flows)
+        .collect();
     let totals: Vec<_> = flows.iter().map(|f| f.total).collect();
     assert_eq!(totals, [None, Some(7.0)]);
 }
@@ -295,7 +307,7 @@ fn sources_of_an_earlier_agent_are_gone_and_the_others_go_on() {
         gathering.report(id, &body, now).unwrap();
         gathering.gone(id, Channel::Stream(start as u32));
         close(gathering, &mut viewer);
-        let flows = viewer.1.iter().flat_map(|(_, source)| {
+        let flows = viewer.1.iter(&viewer.0).flat_map(|(_, source)| {
             source
                 .flows
                 .iter()

@@ -4,8 +4,9 @@
 //! collector.
 
 use crate::http::{Answer, Counts, Needs, Request, Server, Setup};
-use hopbyte_collect::export::openmetrics::Own;
-use hopbyte_collect::export::{lines, openmetrics};
+use hopbyte_collect::block::{Closing, Cluster};
+use hopbyte_collect::export::lines::Lines;
+use hopbyte_collect::export::openmetrics::{self, Own};
 use hopbyte_collect::flows::Flows;
 use hopbyte_collect::lines::parse;
 use hopbyte_collect::server::{Health, Inlet};
@@ -40,18 +41,22 @@ pub struct Source {
 }
 
 impl Source {
-    /// Calls `tick` after every tick without end; reconnects after an error, from the next tick on.
-    fn follow(&self, mut tick: impl FnMut(&Stream, &Flows, &hopbyte_collect::block::Closing)) {
+    /// Calls `report` after every report and `tick` after every tick without end; reconnects after an error, from the next
+    /// tick on, with the same state: increases go on.
+    fn follow<T>(
+        &self,
+        mut state: T,
+        report: impl Fn(&mut T, &Cluster, u32),
+        tick: impl Fn(&mut T, &Cluster, &Closing),
+    ) {
         loop {
-            let mut flows = Flows::default();
             if let Ok(mut stream) =
                 Stream::connect(&self.address.to_string(), self.token.as_ref(), None)
             {
                 while let Ok(Some(closing)) =
-                    stream.next(|cluster, id, _| flows.report(cluster, id))
+                    stream.next(|cluster, id, _| report(&mut state, cluster, id))
                 {
-                    flows.close(&closing);
-                    tick(&stream, &flows, &closing);
+                    tick(&mut state, stream.cluster(), &closing);
                 }
             }
             std::thread::sleep(Duration::from_secs(1));
@@ -86,16 +91,18 @@ pub fn serve_metrics(setup: Setup, source: Source, health: Arc<Health>) -> io::R
     let board = Arc::new(Board::default());
     let writer = board.clone();
     threads::start(move || {
-        source.follow(|stream, flows, closing| {
+        let tick = |flows: &mut Flows, cluster: &Cluster, closing: &Closing| {
+            flows.close(cluster, closing);
             let mut said = writer.state.lock().unwrap_or_else(PoisonError::into_inner);
             if within(said.asked, INTEREST) {
                 let counts = source.store.as_ref().map(Status::counts);
                 said.text = counts.as_ref().map_or_else(String::new, openmetrics::store);
-                said.text += &openmetrics::text(stream.cluster(), flows, closing);
+                said.text += &openmetrics::text(cluster, flows, closing);
                 said.written = Some(Instant::now());
                 writer.news.notify_all();
             }
-        });
+        };
+        source.follow(Flows::default(), Flows::report, tick);
     })?;
     beside("--metrics", server, move |request| {
         Ok(match request.name.as_str() {
@@ -249,14 +256,17 @@ pub fn push_lines(
     let (url, cluster) = (url.to_owned(), cluster.to_owned());
     let client = Client::new(POST_PATIENCE, LONGEST_REFUSAL);
     threads::start(move || {
-        let mut delivery = Delivery::default();
-        source.follow(|stream, flows, closing| {
-            let text = lines::text(&cluster, stream.cluster(), flows, closing);
+        type State = (Delivery, Lines);
+        let report = |(_, lines): &mut State, cluster: &Cluster, id| lines.report(cluster, id);
+        let tick = |(delivery, lines): &mut State, cluster: &Cluster, closing: &Closing| {
+            let text = lines.close(cluster, closing);
             let posted = post(&client, &url, &text);
             if let Some(said) = delivery.after(posted, text.lines().count() as u64) {
                 say(format!("lines to {}: {said}", without_secrets(&url)));
             }
-        });
+        };
+        let state = (Delivery::default(), Lines::new(&cluster, 0));
+        source.follow(state, report, tick);
     })?;
     Ok(())
 }

@@ -325,9 +325,11 @@ impl Source {
         ready: &dyn Fn(),
         talk: &dyn Fn(&str),
     ) -> Result<()> {
-        let ticks = |stream, which, ready: &dyn Fn()| {
-            ticks(stream, over, (machine, which), sink, ready, talk)
+        let begin = || (Links::default(), over.map(Window::of));
+        let go_on = |stream, sums: &mut Sums, which, ready: &dyn Fn()| {
+            ticks(stream, sums, (machine, which), sink, ready, talk)
         };
+        let ticks = |stream, which, ready: &dyn Fn()| go_on(stream, &mut begin(), which, ready);
         match self {
             Self::Summed(source, seconds) => {
                 return source.follow_over(Some(seconds), machine, sink, ready, talk);
@@ -350,9 +352,11 @@ impl Source {
             }
             Self::Collector(collector) => {
                 ready();
+                // Counters go on while the collector is away.
+                let mut sums = begin();
                 endless(sink, talk, || {
                     let stream = collector.access.connect(&collector.address)?;
-                    ticks(stream, Ticks::Newest, &|| {})
+                    go_on(stream, &mut sums, Ticks::Newest, &|| {})
                 });
             }
             Self::Store(folder, range) => {
@@ -487,28 +491,33 @@ enum Ticks {
     Newest,
 }
 
-/// Publishes the ticks of a stream until it ends, `over` so many seconds each.
+/// Latest readings, and the interval that is being added up.
+type Sums = (Links, Option<Window>);
+
+/// Publishes the ticks of a stream until it ends.
 fn ticks(
     mut stream: Stream,
-    over: Option<f64>,
+    (links, window): &mut Sums,
     (machine, which): (&Machine, Ticks),
     sink: &dyn Sink,
     ready: &dyn Fn(),
     talk: &dyn Fn(&str),
 ) -> io::Result<()> {
     let fabric = &machine.fabric;
-    let mut links = Links::default();
-    let mut window = over.map(Window::of);
     let mut first = true;
     while let Some(closing) = stream.next(|cluster, id, _| links.report(fabric, cluster, id))? {
         // After a reconnection the first ticks may be older than the latest reading.
-        let behind = match which {
-            Ticks::Newest => stream.is_behind(),
+        let is_old = closing.tick <= sink.version();
+        let (behind, is_base) = match which {
+            // The next reading has the increase of those that are skipped, but not of those before the first one.
+            Ticks::Newest => (stream.is_behind(), sink.version() == 0),
             // Reports of the ticks before the range would count as those of its first tick.
-            Ticks::All => std::mem::take(&mut first),
+            Ticks::All => (std::mem::take(&mut first), true),
         };
-        if behind || closing.tick <= sink.version() {
-            links.pass();
+        if behind || is_old {
+            if is_base || is_old {
+                links.pass();
+            }
             if !behind {
                 ready();
             }
@@ -523,7 +532,7 @@ fn ticks(
             .collect();
         notes.extend(links.left_out().sentences());
         notes.iter().for_each(|words| talk(words));
-        let increase = match &mut window {
+        let increase = match window {
             Some(window) => increase.and_then(|tick| window.take(tick)),
             None => increase,
         };

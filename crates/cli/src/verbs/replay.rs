@@ -5,8 +5,7 @@ use crate::args::CollectorArgs;
 use crate::output::{Answer, Output};
 use anyhow::{Result, bail};
 use hopbyte_collect::bus::check_cluster;
-use hopbyte_collect::export::lines;
-use hopbyte_collect::flows::Flows;
+use hopbyte_collect::export::lines::Lines;
 use hopbyte_collect::store;
 use hopbyte_collect::stream::Stream;
 use hopbyte_collect::tick::TickLine;
@@ -48,17 +47,17 @@ pub fn run(args: &ReplayArgs, out: &mut Output) -> Result<Answer> {
         return seal(Path::new(&args.store), out);
     }
     check_cluster(&args.cluster).map_err(found("--cluster"))?;
-    let mut flows = Flows::default();
+    let range = Range::of_seconds(("--from", args.from), ("--to", args.to))?;
+    let mut lines = Lines::new(&args.cluster, range.from_ns.unwrap_or(0));
     let mut stream = open(&args.store, &args.entry, args.speed, args.from, args.to)?;
     while let Some(closing) = stream.next(|cluster, id, _| {
         if args.lines {
-            flows.report(cluster, id);
+            lines.report(cluster, id);
         }
     })? {
         let cluster = stream.cluster();
         if args.lines {
-            flows.close(&closing);
-            out.text(&lines::text(&args.cluster, cluster, &flows, &closing))?;
+            out.text(&lines.close(cluster, &closing))?;
         } else {
             say(&TickLine::of(&closing, |id| cluster.name(id)), out)?;
         }

@@ -67,8 +67,8 @@ pub fn run(args: &WatchArgs, out: &mut Output) -> Result<Answer> {
         Some(page) => joined.report(page.fabric(), cluster, id),
         None => flows.report(cluster, id),
     })? {
-        flows.close(&closing);
         let cluster = stream.cluster();
+        flows.close(cluster, &closing);
         let terminal = Room::of_terminal();
         let room = terminal.unwrap_or(Room::ENDLESS);
         let page = match &mut links {

@@ -202,7 +202,7 @@ pub fn text(cluster: &Cluster, flows: &Flows, closing: &Closing) -> String {
 fn ports(family: &Family, cluster: &Cluster, flows: &Flows, out: &mut String) {
     let gauge = family.quantity.is_gauge();
     let mut begun = false;
-    for (id, source) in flows.iter() {
+    for (id, source) in flows.iter(cluster) {
         let layout = &source.layout;
         let node = cluster.name(id);
         for flow in source
@@ -257,7 +257,7 @@ const FULL: [Full; 2] = [
 /// Ports with counters at their highest value.
 fn full(&(name, help, counts): &Full, cluster: &Cluster, flows: &Flows, out: &mut String) {
     let mut begun = false;
-    for (id, source) in flows.iter() {
+    for (id, source) in flows.iter(cluster) {
         let flows = source.flows.iter();
         for flow in flows.filter(|f| f.full > 0 && counts(f.quantity)) {
             if !std::mem::replace(&mut begun, true) {

@@ -129,6 +129,6 @@ pub fn close(gathering: &mut Gathering, viewer: &mut (Cluster, Flows)) {
     let (entries, _) = split(block).unwrap().unwrap();
     let (cluster, flows) = viewer;
     let closing = cluster.read(entries, |cluster, id, _| flows.report(cluster, id));
-    flows.close(&closing.unwrap());
+    flows.close(cluster, &closing.unwrap());
     gathering.next(now, true);
 }

@@ -289,6 +289,18 @@ impl Reading {
         other
     }
 
+    /// Whether a counter counts errors and is at its highest value: there may have been more.
+    pub fn is_full(&self, counter: usize) -> bool {
+        let value = self.get(counter);
+        value.is_some_and(|value| self.layout.counters[counter].is_full(value))
+    }
+
+    /// Whether it came late: it is older than another reading of the device.
+    pub fn is_older(&self, other: &Self) -> bool {
+        let of_other = (other.moment, &other.values);
+        is_older(&self.layout, (self.moment, &self.values), of_other)
+    }
+
     /// The value of a counter; `None` if it was not read.
     #[inline]
     pub fn get(&self, counter: usize) -> Option<u64> {
@@ -300,6 +312,28 @@ impl Reading {
     pub fn set(&mut self, counter: usize, value: Option<u64>) {
         self.values.set(counter, value);
     }
+}
+
+/// Whether values of a device are older than others: of an earlier time, and no total is higher. A clock that was set back
+/// has the earlier time alone.
+pub fn is_older(
+    layout: &Layout,
+    (moment, values): (Moment, &Values),
+    (later, others): (Moment, &Values),
+) -> bool {
+    if !matches!(moment.seconds_to(later), Ok(Some(_))) {
+        return false;
+    }
+    let totals = layout.counters.iter().enumerate();
+    let totals = totals.filter(|(_, counter)| !counter.quantity.is_gauge());
+    let mut lower = false;
+    for (value, other) in totals.filter_map(|(i, _)| values.get(i).zip(others.get(i))) {
+        if value > other {
+            return false;
+        }
+        lower |= value < other;
+    }
+    lower
 }
 
 #[cfg(test)]

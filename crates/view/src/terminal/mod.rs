@@ -89,7 +89,7 @@ type PortName = (String, String);
 
 fn ports(cluster: &Cluster, flows: &Flows) -> BTreeMap<PortName, Port> {
     let mut ports: BTreeMap<PortName, Port> = BTreeMap::new();
-    for (id, source) in flows.iter() {
+    for (id, source) in flows.iter(cluster) {
         let layout = &source.layout;
         for flow in &source.flows {
             let name = (

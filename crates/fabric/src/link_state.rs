@@ -6,7 +6,7 @@ use crate::ids::LinkId;
 use crate::node_times::TimesOfNodes;
 use crate::paths::Paths;
 use crate::snapshot::{Increase, Least, LinkCounts, Quantity, Side, Totals};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Load of every directed link over a window.
 ///
@@ -42,6 +42,8 @@ pub struct LinkState {
     pub queued_bytes: Column,
     /// Transmission errors and drops in the window.
     pub errors: Column,
+    /// Links that have at least these errors: a counter of them is at its highest value, or was not read.
+    pub at_least: BTreeSet<LinkId>,
     /// Those of them that are packets dropped for lack of room, where they are counted apart.
     pub drops: Column,
     /// Times that the link went down in the window.
@@ -91,6 +93,7 @@ impl LinkState {
             credit_stall_count: Column::unknown(n),
             queued_bytes: Column::unknown(n),
             errors: Column::unknown(n),
+            at_least: BTreeSet::new(),
             drops: Column::unknown(n),
             downs: Column::unknown(n),
             lanes: Column::unknown(n),
@@ -133,6 +136,7 @@ impl LinkState {
     ) -> Self {
         use Quantity as Q;
         let mut state = Self::unknown(fabric);
+        state.at_least.clone_from(&counts.at_least);
         // Not every source of load can time a queue, or counts how often a link went down.
         let counters = counts.quantities().filter(|q| !q.is_gauge());
         let counters = counters.filter(|q| !matches!(q, Q::ServedBytes | Q::ServedNs | Q::Downs));
@@ -222,6 +226,14 @@ impl LinkState {
         }
         let sent = self.sent_bytes.get(link)?;
         Some((sent, self.received_bytes.get(link)?))
+    }
+
+    /// `≥ ` before errors of a link that may be more, else nothing.
+    pub fn at_least(&self, link: LinkId) -> &'static str {
+        match self.errors.get(link) {
+            Some(_) if self.at_least.contains(&link) => "≥ ",
+            _ => "",
+        }
     }
 
     /// Transmission errors of a link, without packets that were dropped for lack of room.

@@ -264,6 +264,8 @@ pub struct LinkCounts {
     pub unmatched: usize,
     /// Other readings left out of the result.
     pub left_out: LeftOut,
+    /// Links that have at least the errors given: a counter of them is at its highest value, or was not read.
+    pub at_least: BTreeSet<LinkId>,
     links: usize,
     columns: BTreeMap<Quantity, Column>,
 }
@@ -282,6 +284,7 @@ impl LinkCounts {
             matched: 0,
             unmatched: 0,
             left_out: LeftOut::default(),
+            at_least: BTreeSet::new(),
             links: fabric.links().len(),
             columns: BTreeMap::new(),
         }
@@ -541,6 +544,7 @@ impl Increase {
         self.matched += next.matched;
         self.unmatched += next.unmatched;
         self.left_out.extend(&next.counts.left_out);
+        self.counts.at_least.extend(&next.counts.at_least);
         for (&ends, counts) in &next.paths {
             self.paths.entry(ends).or_default().add(counts);
         }

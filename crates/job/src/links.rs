@@ -41,6 +41,9 @@ pub struct LinkRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     queued_bytes: Option<f64>,
     errors: Option<f64>,
+    /// Whether there may be more: a counter of them is at its highest value, or was not read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    errors_at_least: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     drops: Option<f64>,
     /// Times that it went down.
@@ -224,6 +227,7 @@ impl LinkRow {
             credit_stall_count: state.credit_stall_count.get(id),
             queued_bytes: state.queued_bytes.get(id),
             errors: state.errors.get(id),
+            errors_at_least: !state.at_least(id).is_empty(),
             drops: state.drops.get(id),
             downs: state.downs.get(id),
             lanes: state.lanes.get(id),
@@ -397,6 +401,10 @@ mod tests {
         assert_eq!(loaded[..2], [LinkId(last), LinkId(last - 1)]);
         state.errors.set(bad, Some(3.0));
         state.errors.set(worse, Some(123_456.0));
+        state.at_least.insert(worse);
+        let row = |link| serde_json::to_value(LinkRow::of(&fabric, &state, None, link)).unwrap();
+        let told = [worse, bad].map(|link| row(link)["errors_at_least"].as_bool());
+        assert_eq!(told, [Some(true), None]);
         let first = [worse, LinkId(last), bad, LinkId(last - 1), LinkId(last - 2)];
         assert_eq!(order(&state, None)[..5], first);
         assert_eq!(order(&state, None).len(), fabric.links().len());

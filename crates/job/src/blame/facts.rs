@@ -60,8 +60,12 @@ impl View<'_> {
             }
             let known = self.fabric.link_ids().filter_map(|l| self.state.damaged(l));
             let others = known.filter(|&e| e >= FEWEST).count() - 1;
+            let least = ["at least ", ""][usize::from(self.state.at_least(id).is_empty())];
             let evidence = [
-                format!("It counts {} transmission errors.", count(errors as usize)),
+                format!(
+                    "It counts {least}{} transmission errors.",
+                    count(errors as usize)
+                ),
                 match window > 0.0 {
                     true => format!(
                         "A healthy link has at most {} in {} s; {} other links have {FEWEST} or more.",

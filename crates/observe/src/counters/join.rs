@@ -208,20 +208,19 @@ impl Joint {
         for (s, source) in self.sources.iter().enumerate() {
             for slot in &source.slots {
                 let own = slot.value(&|i| value(s, i));
-                // Without errors no counter is missing, or the value is.
                 if slot.is_errors()
-                    && own.is_some_and(|v| v.is_ok_and(|errors| errors > 0.0))
                     && let Some(reading) = reading(s)
                 {
-                    // Counters at their highest are noted apart.
-                    let open = |&&(i, _): &&(u32, f64)| {
-                        let (i, counter) = (i as usize, &reading.layout.counters[i as usize]);
-                        let is_full = reading.get(i).is_some_and(|v| counter.is_full(v));
-                        !is_full && !matches!(value(s, i), Some(Ok(_)))
-                    };
-                    for &(i, _) in slot.terms.iter().filter(open) {
-                        let name = counter_name(reading, i as usize);
-                        counts.left_out.note(AT_LEAST, name);
+                    let known = own.is_some_and(|v| v.is_ok_and(|errors| errors > 0.0));
+                    for i in slot.terms.iter().map(|&(i, _)| i as usize) {
+                        let unread = !matches!(value(s, i), Some(Ok(_)));
+                        if unread || reading.is_full(i) {
+                            counts.at_least.insert(slot.link);
+                        }
+                        // Without errors the value is missing; counters at their highest are noted apart.
+                        if known && unread && !reading.is_full(i) {
+                            counts.left_out.note(AT_LEAST, counter_name(reading, i));
+                        }
                     }
                 }
                 if slot.sharers == 1 {

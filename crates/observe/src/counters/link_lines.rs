@@ -113,6 +113,8 @@ struct LinkRow {
     credit_stall_count: Option<f64>,
     queued_bytes: Option<f64>,
     errors: Option<f64>,
+    #[serde(default)]
+    errors_at_least: bool,
     drops: Option<f64>,
     downs: Option<f64>,
     lanes: Option<f64>,
@@ -202,6 +204,9 @@ pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Vec<Increase>, Observ
                 .into());
         }
         snapshot.matched += 1;
+        if row.errors_at_least {
+            snapshot.at_least.insert(*link);
+        }
         if let Some(seconds) = row.window_seconds.filter(|w| w.is_finite() && *w > 0.0) {
             for side in [Side::Arrivals, Side::Departures] {
                 snapshot.set_window(side, *link, seconds);
@@ -334,7 +339,7 @@ mod tests {
     fn lines_become_the_state_they_were() {
         let fabric = spec::fabric("torus:4x4").unwrap();
         let text = concat!(
-            r#"{"schema":"hopbyte.link/1","link":"r0-0 X+","received_bytes":1.25e9,"sent_bytes":2.5e9,"used_ratio":null,"queued_bytes":9,"errors":7,"drops":5}"#,
+            r#"{"schema":"hopbyte.link/1","link":"r0-0 X+","received_bytes":1.25e9,"sent_bytes":2.5e9,"used_ratio":null,"queued_bytes":9,"errors":7,"errors_at_least":true,"drops":5}"#,
             "\n",
             r#"{"schema":"hopbyte.link/1","link":"r1-0 X+","received_bytes":null,"window_seconds":2.5,"missing":{"received_bytes":"reset"}}"#,
             "\n",
@@ -353,6 +358,7 @@ mod tests {
         assert_eq!(state.credit_stall_ratio.get(link), None);
         assert_eq!(state.queued_bytes.get(link), Some(9.0));
         assert_eq!(state.errors.get(link), Some(7.0));
+        assert_eq!(state.at_least(link), "≥ ");
         assert_eq!(state.damaged(link), Some(2.0));
         let lost = fabric.find_link("r1-0 X+").unwrap();
         assert_eq!(state.received_bytes.read(lost), Err(Missing::Reset));

@@ -163,7 +163,7 @@ impl LinksPage {
                 state
                     .errors
                     .get(link)
-                    .map_or("-".into(), |e| format!("{e:.0}")),
+                    .map_or("-".into(), |e| format!("{}{e:.0}", state.at_least(link))),
                 self.past
                     .get(&link)
                     .map(|history| spark(history, ticks, Some(1.0)))

@@ -12,6 +12,8 @@ struct Field<'a> {
     column: Cow<'a, Column>,
     factor: f64,
     decimals: usize,
+    /// The state that says which values may be more.
+    before: Option<&'a LinkState>,
 }
 
 impl<'a> Field<'a> {
@@ -21,6 +23,7 @@ impl<'a> Field<'a> {
             column: Cow::Borrowed(column),
             factor,
             decimals,
+            before: None,
         };
         let largest = |c: &Column| c.as_slice().iter().copied().fold(0.0, f64::max);
         let (size, bytes) = scale(largest(&state.received_bytes), &SIZES);
@@ -56,7 +59,10 @@ impl<'a> Field<'a> {
             ),
             field("held back", &state.credit_stall_count, 1.0, 0),
             field(&format!("queued {queue}"), &state.queued_bytes, waiting, 2),
-            field("errors", &state.errors, 1.0, 0),
+            Self {
+                before: Some(state),
+                ..field("errors", &state.errors, 1.0, 0)
+            },
         ];
         fields
             .into_iter()
@@ -67,7 +73,8 @@ impl<'a> Field<'a> {
     fn text(&self, link: LinkId) -> String {
         let value = self.column.get(link);
         value.map_or("-".into(), |v| {
-            format!("{:.*}", self.decimals, v / self.factor)
+            let before = self.before.map_or("", |state| state.at_least(link));
+            format!("{before}{:.*}", self.decimals, v / self.factor)
         })
     }
 }
@@ -130,4 +137,23 @@ pub fn load_table(
         table.row(cells);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopbyte_fabric::spec;
+
+    #[test]
+    fn errors_that_may_be_more_are_said_to_be() {
+        let fabric = spec::fabric("torus:2x2").unwrap();
+        let mut state = LinkState::unknown(&fabric);
+        let links = [LinkId::of(0), LinkId::of(1), LinkId::of(2)];
+        state.errors.set(links[0], Some(65_535.0));
+        state.errors.set(links[1], Some(7.0));
+        state.at_least.extend([links[0], links[2]]);
+        let fields = Field::all(&state);
+        let said = links.map(|link| fields[0].text(link));
+        assert_eq!(said, ["≥ 65535", "7", "-"]);
+    }
 }

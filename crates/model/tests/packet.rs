@@ -148,6 +148,88 @@ fn empty_messages_take_the_time_of_their_hops() {
     assert_eq!(none.time_seconds, one.time_seconds);
 }
 
+/// A message over k links between routers takes k + 2 delays, and its bytes at the rate of the slowest link.
+#[test]
+fn flows_and_packets_count_the_delay_of_every_link() {
+    for (bytes, delay) in [(1.0, 1e-4), (1.0, 1e-2), (1e6, 1e-4), (1e6, 1e-2)] {
+        for hops in 1..=3 {
+            let one = format!(
+                "parameters.hop_latency_s = {delay}\n[job]\nnodes.named = [\"n0\", \"n{hops}\"]\n\
+                 workload.ping-pong = {{ bytes = {bytes} }}"
+            );
+            let expected = 2.0 * (f64::from(hops + 2) * delay + bytes / 1e9);
+            for level in [Level::Fluid, Level::Packet] {
+                let found = plain_on("torus:8:link=1,host=1", level, &one).time_seconds;
+                assert!(
+                    (found / expected - 1.0).abs() < 0.02,
+                    "{level:?}, {hops} hops of {delay} s, {bytes} B: {found} s, expected {expected} s"
+                );
+            }
+        }
+    }
+}
+
+/// 30,000 s are more cycles than a time in fractions of a cycle can hold; of 10^12 s a cycle is less than a time's last bit.
+#[test]
+fn long_computing_ends() {
+    for seconds in [1e4, 3e4, 1e6, 1e9, 1e12, 1e200] {
+        let job = format!(
+            "[job]\nworkload.halo = {{ grid = [2, 2, 2], bytes = [1e4], iterations = 2, compute_s = {seconds:?} }}"
+        );
+        let slow = "\n[[background]]\nnodes.first = { count = 2, skip = 8 }\nbytes_per_s = 1e-2\n\
+                    workload.synthetic = { ranks = 2, pattern = { shift = 1 }, bytes = 1e3 }";
+        for others in ["", slow] {
+            if seconds > 1e6 && !others.is_empty() {
+                continue;
+            }
+            let text = format!("{job}{others}");
+            let [packets, flows] = [Level::Packet, Level::Fluid].map(|l| answer(l, &text));
+            let ratio = packets.time_seconds / flows.time_seconds;
+            assert!((ratio - 1.0).abs() < 1e-8, "{seconds} s: {ratio}");
+            let sent = |o: &Outcome| {
+                let between = o.links.iter().filter(|l| l.kind != "host");
+                between.map(|l| l.load.vc0_packets).sum::<f64>()
+            };
+            let (sent, least) = (sent(&packets), sent(&answer(Level::Static, &job)));
+            assert!(sent >= least, "{seconds} s: {sent} packets, {least} of the job");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_counted_in_cycles_is_refused() {
+    let refused = |text: &str, expected: &str| {
+        let text = format!(
+            "schema = \"hopbyte.scenario/1\"\nname = \"t\"\nlevel = \"packet\"\nfabric = \"gemini:2x2x4\"\n\
+             network = \"gemini\"\n{text}"
+        );
+        let scenario = Scenario::parse("test.toml", &text).unwrap();
+        let (fabric, routing) = scenario.machine().unwrap();
+        let question = Question::new(&scenario, &fabric, &routing, &Inputs::default()).unwrap();
+        let error = question.answer().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let job = "[job]\nworkload.halo = { grid = [2, 2, 2], bytes = [1e3], compute_s = 1e6 }";
+    let latency = format!("parameters.hop_latency_s = 2\n{job}");
+    refused(&latency, "at most 1.250 s when every packet is followed");
+    refused(
+        &format!("point = {{ link = 1e-9 }}\n{job}"),
+        "rate of g0-0-0 X+: found",
+    );
+    let slow = format!("slow = [{{ name = \"(0,0,0):0\", bytes_per_s = 1e-9 }}]\n{job}");
+    refused(&slow, "when every packet is followed");
+    let throttled = format!(
+        "protection = {{ unreachable = [\"(0,0,0)\"], patience_s = 1e-5, throttle = 1e-13 }}\n{job}"
+    );
+    refused(&throttled, "slowest rate of a node");
+    let others = "[[background]]\nbytes_per_s = 1e9\n\
+                  workload.synthetic = { ranks = 16, pattern = { shift = 1 }, bytes = 1e3 }";
+    refused(
+        &format!("{job}\n{others}"),
+        "at most 1e11 when every packet is followed",
+    );
+}
+
 #[test]
 fn a_run_repeats_itself() {
     assert_eq!(answer(Level::Packet, HALO), answer(Level::Packet, HALO));

@@ -126,6 +126,25 @@ impl Question<'_> {
         streams.map(transfer).collect()
     }
 
+    /// Bytes that other jobs may send while the rank that computes longest does so.
+    fn streamed_bytes(&self, network: &Network<'_>, program: &Program) -> f64 {
+        let mut computing = vec![0.0; program.ranks()];
+        for operation in program.operations() {
+            if let Action::Compute { seconds } = operation.action {
+                computing[operation.rank as usize] += network.computing.seconds(seconds);
+            }
+        }
+        let mut rates = BTreeMap::<NodeId, f64>::new();
+        for &(from, _, _, limit) in &self.background {
+            *rates.entry(from).or_default() += limit;
+        }
+        let rate = |(from, limit): (NodeId, f64)| {
+            limit.min(network.capacity_of(self.fabric.node(from).inject))
+        };
+        let longest = computing.into_iter().fold(0.0, f64::max);
+        longest * rates.into_iter().map(rate).sum::<f64>()
+    }
+
     /// Packet level; phases become programs.
     fn answer_packets(&self, network: &Network<'_>) -> Result<Outcome, ModelError> {
         let program = match &self.work {
@@ -135,6 +154,7 @@ impl Question<'_> {
         let nodes: Vec<NodeId> = self.placement.slots().iter().map(|s| s.node).collect();
         let spec = RouterSpec::of(&self.parameters).fitted(network);
         let bytes: f64 = program.messages().map(|(.., bytes)| bytes).sum();
+        let bytes = bytes + self.streamed_bytes(network, &program);
         let packets = bytes / spec.plain_packet_bytes;
         if packets > MAX_PACKETS {
             let expected = format!("at most {MAX_PACKETS:e} when every packet is followed");
@@ -142,7 +162,7 @@ impl Question<'_> {
         }
         let mut packets = Packets::new(network, &spec, &self.background)?;
         if let Some(rules) = &self.scenario.protection {
-            packets.guard(throttling::guard(self, network, rules)?);
+            packets.guard(throttling::guard(self, network, rules)?)?;
         }
         let (times, mut packets) = run_on(packets, network, &program, &nodes)?;
         packets.settle();

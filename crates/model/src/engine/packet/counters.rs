@@ -45,7 +45,7 @@ impl Packets<'_> {
         let engine = self.engine();
         let mut counts = vec![LinkCount::default(); fabric.links().len()];
         let mut wires = vec![0u32; fabric.links().len()];
-        let cycles = engine.now().max(1) as f64;
+        let cycles = engine.elapsed().max(1.0);
         // Phits of virtual channels are Gemini's; other networks count bytes.
         let has_channels = engine.spec.networks > 1;
         for (i, input) in engine.layout.ins.iter().enumerate() {

@@ -79,6 +79,20 @@ impl Watch {
         self.next_look.min(self.auto_at)
     }
 
+    /// Counts so many cycles fewer; readings of an idle network are left out.
+    pub(super) fn recount(&mut self, fewer: u64) {
+        if self.next_look < fewer {
+            let looks = (fewer - self.next_look).div_ceil(self.period);
+            let later = looks.saturating_mul(self.period);
+            self.next_look = self.next_look.saturating_add(later);
+        }
+        for at in [&mut self.next_look, &mut self.auto_at] {
+            if *at < u64::MAX {
+                *at = at.saturating_sub(fewer);
+            }
+        }
+    }
+
     /// Makes the checks due before a cycle. Returns nodes that are throttled from now on.
     pub(super) fn look(&mut self, cycle: u64, engine: &Engine, fabric: &Fabric) -> Vec<NodeId> {
         let mut nodes = Vec::new();
@@ -90,9 +104,10 @@ impl Watch {
             }
         }
         if self.next_look <= cycle {
-            let seconds = self.next_look as f64 * engine.spec.cycle.0;
+            let seconds = engine.seconds(self.next_look);
             // Without traffic there are no stalls.
-            self.next_look += (cycle - self.next_look) / self.period * self.period + self.period;
+            let passed = (cycle - self.next_look) / self.period * self.period;
+            self.next_look = (self.next_look + passed).saturating_add(self.period);
             nodes.extend(self.accuse(seconds, engine, fabric));
         }
         nodes.retain(|&n| self.throttled.insert(n));

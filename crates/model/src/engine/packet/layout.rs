@@ -1,6 +1,6 @@
 //! Ports and wires of a fabric, and the turns of packets.
 
-use super::spec::RouterSpec;
+use super::spec::{MAX_CYCLES, RouterSpec};
 use crate::error::ModelError;
 use crate::network::{Network, Way};
 use hopbyte_fabric::{Direction, End, Fabric, LinkId, NodeId, RouterId, Routing};
@@ -115,6 +115,7 @@ impl Layout {
             nodes,
         };
         let first = layout.add_outs(network, spec);
+        layout.check_times(network, spec)?;
         layout.add_ins(network);
         layout.check_ports()?;
         layout.find_steps(network, spec, &first)?;
@@ -182,7 +183,8 @@ impl Layout {
                         tile: u16::from(tile),
                         tiles: spec.host_channels,
                         dim: EJECT,
-                        forward: spec.eject_cycles,
+                        forward: spec.eject_cycles
+                            + spec.cycles(network.hop_latency(fabric.node(node).eject)),
                         cycles_per_phit: spec
                             .host_cycles_per_phit(network, fabric.node(node).eject)
                             / network.ejection_share(node),
@@ -192,17 +194,18 @@ impl Layout {
         }
         self.out_base[fabric.routers().len()] = self.outs.len() as u32;
         for node in fabric.node_ids() {
+            let link = fabric.node(node).inject;
             self.inject_base[node.index()] = self.outs.len() as u32;
             for tile in 0..spec.host_channels {
                 self.outs.push(Out {
                     to: NONE,
                     router: NODE | node.0,
-                    link: fabric.node(node).inject.0,
+                    link: link.0,
                     tile: u16::from(tile),
                     tiles: spec.host_channels,
                     dim: NO_DIM,
-                    forward: spec.inject_cycles,
-                    cycles_per_phit: spec.host_cycles_per_phit(network, fabric.node(node).inject),
+                    forward: spec.inject_cycles + spec.cycles(network.hop_latency(link)),
+                    cycles_per_phit: spec.host_cycles_per_phit(network, link),
                 });
             }
         }
@@ -241,6 +244,33 @@ impl Layout {
             }
         }
         self.in_base[fabric.routers().len()] = self.ins.len() as u32;
+    }
+
+    /// Rejects links whose times would not be whole numbers of cycles any more.
+    fn check_times(&self, network: &Network<'_>, spec: &RouterSpec) -> Result<(), ModelError> {
+        let fabric = network.fabric;
+        for out in &self.outs {
+            let link = LinkId(out.link);
+            let seconds = network.hop_latency(link);
+            let rate = spec.phit_bytes / (out.cycles_per_phit * spec.cycle.0);
+            let (what, found, limit) = if seconds > MAX_CYCLES * spec.cycle.0 {
+                let limit = format!("at most {:.3} s", MAX_CYCLES * spec.cycle.0);
+                ("latency", format!("{seconds} s"), limit)
+            } else if out.cycles_per_phit > MAX_CYCLES {
+                let least = spec.phit_bytes / (MAX_CYCLES * spec.cycle.0);
+                (
+                    "rate",
+                    format!("{rate:.1e} bytes/s"),
+                    format!("at least {least:.1e} bytes/s"),
+                )
+            } else {
+                continue;
+            };
+            let what = format!("{what} of {}", fabric.link_name(link));
+            let expected = format!("{limit} when every packet is followed");
+            return Err(ModelError::out_of_range(&what, &found, expected));
+        }
+        Ok(())
     }
 
     fn check_ports(&self) -> Result<(), ModelError> {

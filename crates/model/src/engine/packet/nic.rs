@@ -3,7 +3,7 @@
 use super::guard::{Guard, Watch};
 use super::layout::Layout;
 use super::spec::RouterSpec;
-use super::whole::{Delivered, Engine, Packet};
+use super::whole::{Delivered, Engine, FAR, Packet};
 use crate::error::ModelError;
 use crate::fluid::Done;
 use crate::network::{Network, Way};
@@ -123,15 +123,38 @@ impl<'a> Packets<'a> {
             way: Way::default(),
             now: 0.0,
         };
+        packets.check_paces(1.0)?;
         for &(from, to, bytes, limit) in background {
             packets.stream(from, to, bytes, limit)?;
         }
         Ok(packets)
     }
 
+    /// Rejects nodes that are so slow at a share of their rate that a packet takes more cycles than can be counted.
+    fn check_paces(&self, share: f64) -> Result<(), ModelError> {
+        let slowest = self.cycles_per_byte.iter().copied().fold(0.0, f64::max);
+        let least = self.engine.spec.plain_packet_bytes / (FAR as f64 * self.cycle());
+        let rate = share / (slowest * self.cycle());
+        if rate >= least {
+            return Ok(());
+        }
+        let expected = format!("at least {least:.1e} bytes/s when every packet is followed");
+        let what = "slowest rate of a node";
+        Err(ModelError::out_of_range(
+            what,
+            &format!("{rate:.1e} bytes/s"),
+            expected,
+        ))
+    }
+
     /// Enables congestion protection from now on.
-    pub(crate) fn guard(&mut self, guard: Guard) {
+    ///
+    /// # Errors
+    /// Shares of a rate with which packets take too long.
+    pub(crate) fn guard(&mut self, guard: Guard) -> Result<(), ModelError> {
+        self.check_paces(guard.share)?;
         self.watch = Some(Watch::new(guard, &self.engine));
+        Ok(())
     }
 
     /// Throttling so far.
@@ -163,17 +186,24 @@ impl<'a> Packets<'a> {
         self.engine.packet_hops
     }
 
-    /// Cycles so far.
-    pub fn cycles(&self) -> u64 {
-        self.engine.now()
-    }
-
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
 
     fn cycle(&self) -> f64 {
         self.engine.spec.cycle.0
+    }
+
+    /// Follows the engine, which counts so many cycles fewer.
+    fn recount(&mut self, fewer: u64) {
+        if fewer == 0 {
+            return;
+        }
+        let jobs = self.interfaces.iter_mut().flat_map(|i| &mut i.jobs);
+        jobs.for_each(|job| job.next -= fewer as f64);
+        if let Some(watch) = &mut self.watch {
+            watch.recount(fewer);
+        }
     }
 
     /// Transactions of a message of `bytes`, and the phits of each one's request.
@@ -332,6 +362,8 @@ impl<'a> Packets<'a> {
             return;
         }
         if soonest < f64::INFINITY {
+            // A reminder that comes too early is followed by another one.
+            let soonest = soonest.min(now + FAR as f64);
             self.engine.remind(node, soonest.ceil() as u64);
         }
     }
@@ -374,7 +406,7 @@ impl<'a> Packets<'a> {
             } else if m.data_left == 0 {
                 done.push(Done {
                     tag: m.tag,
-                    seconds: self.engine.now() as f64 * self.engine.spec.cycle.0,
+                    seconds: self.engine.seconds(self.engine.now()).max(self.now),
                     bottleneck: None,
                 });
                 let (back, answers) = ((NodeId(m.to), NodeId(m.from)), m.answers);
@@ -402,11 +434,16 @@ impl<'a> Packets<'a> {
             self.ask(node);
         }
         self.to_try.clear();
-        let Some(cycle) = self.engine.next() else {
+        let Some(mut cycle) = self.engine.next() else {
             return false;
         };
-        if cycle as f64 * self.cycle() > limit {
+        if self.engine.seconds(cycle) > limit {
             return false;
+        }
+        if cycle >= FAR {
+            let fewer = self.engine.recount(cycle);
+            self.recount(fewer);
+            cycle -= fewer;
         }
         self.look_before(cycle);
         let mut delivered = std::mem::take(&mut self.delivered);
@@ -495,8 +532,8 @@ impl Transport for Packets<'_> {
                 }
             } else if limit < f64::INFINITY {
                 self.now = self.now.max(limit);
-                self.engine
-                    .rest_until((limit / self.cycle()).floor() as u64);
+                let fewer = self.engine.rest_until(self.engine.cycle_at(limit));
+                self.recount(fewer);
             }
             return;
         }

@@ -6,6 +6,9 @@ use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::wire::Protocol;
 use hopbyte_fabric::{End, LinkId};
 
+/// Longest delay of a link, and longest time of a phit on a wire, in cycles.
+pub(super) const MAX_CYCLES: f64 = 1e9;
+
 /// A router with input queues, virtual channels and credits.
 ///
 /// Time is in cycles of the router. A packet is one or more flits; a flit is the unit that competes for
@@ -138,7 +141,7 @@ impl RouterSpec {
     }
 
     /// With a clock and queues that fit the machine: an input has 1.25 times the rate of its wire, as SeaStar's
-    /// has, and covers the round trip of its credits. Routers that are already fast enough stay
+    /// has, and covers the round trip of its credits. Routers that are already fast and large enough stay
     /// unchanged.
     pub fn fitted(mut self, network: &Network<'_>) -> Self {
         let fabric = network.fabric;
@@ -153,6 +156,8 @@ impl RouterSpec {
         let passes = self.phit_bytes / (self.switch_cycles_per_phit * self.cycle.0);
         if passes < 1.25 * fastest && fastest.is_finite() {
             self.cycle.0 *= passes / (1.25 * fastest);
+        }
+        if fastest > 0.0 && fastest.is_finite() {
             let longest = (fabric.link_ids()).map(|id| network.hop_latency(id));
             let there = self.forward_cycles + self.cycles(longest.fold(0.0, f64::max));
             let back = self.credit_cycles + self.route_cycles + 64;
@@ -169,7 +174,7 @@ impl RouterSpec {
 
     /// A time in cycles.
     pub(super) fn cycles(&self, seconds: f64) -> u32 {
-        (seconds / self.cycle.0).round().clamp(0.0, 1e6) as u32
+        (seconds / self.cycle.0).round().min(MAX_CYCLES) as u32
     }
 
     /// A time in cycles, without an upper limit.

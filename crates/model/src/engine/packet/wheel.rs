@@ -28,6 +28,23 @@ impl<E> Wheel<E> {
         }
     }
 
+    /// Number of cycles of its range.
+    pub(super) fn size(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    /// Counts so many cycles fewer, a multiple of the range; there are no events before.
+    pub(super) fn recount(&mut self, fewer: u64) {
+        self.now = self.now.saturating_sub(fewer);
+        let mut later = std::collections::BTreeMap::<u64, Vec<E>>::new();
+        for (cycle, events) in std::mem::take(&mut self.later) {
+            let at = cycle.saturating_sub(fewer);
+            later.entry(at).or_default().extend(events);
+        }
+        self.later = later;
+        self.first_later = self.later.keys().next().copied().unwrap_or(u64::MAX);
+    }
+
     #[inline]
     pub(super) fn put(&mut self, cycle: u64, event: E) {
         let cycle = cycle.max(self.now);
@@ -101,5 +118,23 @@ mod tests {
         }
         let expected = [3, 3, 63, 64, 70, 90, 5000].map(|c| (c, c));
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn fewer_cycles_leave_the_distances_of_events() {
+        let mut wheel = Wheel::new(64);
+        let mut events = Vec::new();
+        wheel.put(100, 0);
+        wheel.take(100, &mut events);
+        for cycle in [130, 161, 7000] {
+            wheel.put(cycle, cycle);
+        }
+        wheel.recount(128);
+        let mut seen = Vec::new();
+        while let Some(cycle) = wheel.next() {
+            wheel.take(cycle, &mut events);
+            seen.extend(events.iter().map(|&e| (cycle, e)));
+        }
+        assert_eq!(seen, [130, 161, 7000].map(|c| (c - 128, c)));
     }
 }

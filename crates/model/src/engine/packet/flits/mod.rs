@@ -535,7 +535,7 @@ fn wire(layout: &Layout, out: &Out) -> Wire {
     };
     Wire {
         free_at: 0,
-        per_flit: fine_of(out.cycles_per_phit.min(1e9)),
+        per_flit: fine_of(out.cycles_per_phit),
         to: out.to,
         to_router,
         to_index,

@@ -8,13 +8,16 @@ mod parts;
 mod switch;
 mod wires;
 
-use super::bits::{Fine, fine_of};
+use super::bits::{CYCLE, Fine, fine_of};
 use super::layout::{Layout, NODE};
 use super::spec::RouterSpec;
 use super::wheel::Wheel;
 use crate::error::ModelError;
 use parts::{Channel, Event, Input, NONE, Queue, Source, What, Wire};
 pub(super) use parts::{Count, Delivered, Packet};
+
+/// Cycles after which they are counted from zero again: times in fractions of a cycle end at 2^44 of them.
+pub(super) const FAR: u64 = 1 << 42;
 
 /// The whole state of the network.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub(super) struct Engine {
     /// Cycles of a crossing at the input for each phit.
     per_phit_switch: Fine,
     now: u64,
+    /// Cycles before those that are counted.
+    past: f64,
     wheel: Wheel<Event>,
     events: Vec<Event>,
     packets: Vec<Packet>,
@@ -63,6 +68,7 @@ impl Engine {
             lane_bits: lanes.trailing_zeros(),
             per_phit_switch: fine_of(spec.switch_cycles_per_phit),
             now: 0,
+            past: 0.0,
             wheel: Wheel::new(horizon),
             events: Vec::new(),
             packets: Vec::new(),
@@ -83,6 +89,21 @@ impl Engine {
     /// The next cycle.
     pub(super) fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Cycles since the beginning.
+    pub(super) fn elapsed(&self) -> f64 {
+        self.past + self.now as f64
+    }
+
+    /// Time of a cycle.
+    pub(super) fn seconds(&self, cycle: u64) -> f64 {
+        (self.past + cycle as f64) * self.spec.cycle.0
+    }
+
+    /// The cycle of a time, rounded down.
+    pub(super) fn cycle_at(&self, seconds: f64) -> f64 {
+        (seconds / self.spec.cycle.0).floor() - self.past
     }
 
     /// Counters of an input so far.
@@ -143,12 +164,51 @@ impl Engine {
         self.wheel.put(cycle, Event::new(What::Remind, node, 0));
     }
 
-    /// Skips to a cycle; earlier pending events remain.
-    pub(super) fn rest_until(&mut self, cycle: u64) {
-        if self.awake_sources.is_empty() {
-            let next = self.wheel.next().unwrap_or(cycle);
-            self.now = self.now.max(cycle.min(next));
+    /// Skips to a cycle; earlier pending events remain. Returns by how many fewer the cycles are counted from now on.
+    pub(super) fn rest_until(&mut self, cycle: f64) -> u64 {
+        if !self.awake_sources.is_empty() {
+            return 0;
         }
+        let next = self.wheel.next();
+        let cycle = cycle.max(self.now as f64);
+        self.now = (cycle as u64).min(next.unwrap_or(u64::MAX)).max(self.now);
+        if self.now < FAR {
+            return 0;
+        }
+        let past = self.past;
+        let fewer = self.recount(self.now);
+        if next.is_none() {
+            // It may be beyond the largest number of cycles.
+            self.past = past + cycle - self.now as f64;
+        }
+        fewer
+    }
+
+    /// Skips to a cycle before which there are no events, and counts cycles from there, or from a little before. Returns
+    /// by how many fewer they are.
+    pub(super) fn recount(&mut self, cycle: u64) -> u64 {
+        let fewer = cycle & !(self.wheel.size() - 1);
+        self.now = cycle - fewer;
+        self.past += fewer as f64;
+        self.wheel.recount(fewer);
+        let ago = fewer.saturating_mul(CYCLE);
+        let earlier = |time: &mut Fine| *time = time.saturating_sub(ago);
+        self.packets
+            .iter_mut()
+            .for_each(|p| earlier(&mut p.tail_at));
+        self.sources
+            .iter_mut()
+            .for_each(|s| earlier(&mut s.free_at));
+        for input in &mut self.inputs {
+            earlier(&mut input.busy);
+            input.stall.recount(fewer);
+        }
+        for wire in &mut self.wires {
+            earlier(&mut wire.free_at);
+            wire.looks_at = wire.looks_at.saturating_sub(fewer);
+            wire.credit_stall.recount(fewer);
+        }
+        fewer
     }
 
     /// Runs one cycle, before which there are no events. Nodes that could use another request are added

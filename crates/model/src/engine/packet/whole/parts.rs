@@ -161,7 +161,7 @@ impl Wire {
     pub(super) fn new(out: &Out) -> Self {
         Self {
             free_at: 0,
-            per_phit: fine_of(out.cycles_per_phit.min(1e9)),
+            per_phit: fine_of(out.cycles_per_phit),
             to: out.to,
             from: out.router,
             forward: out.forward,
@@ -331,6 +331,14 @@ impl Stall {
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.since != u64::MAX
+    }
+
+    /// Counts so many cycles fewer.
+    pub(super) fn recount(&mut self, fewer: u64) {
+        if self.is_open() {
+            self.cycles += fewer.saturating_sub(self.since);
+            self.since = self.since.saturating_sub(fewer);
+        }
     }
 
     pub(super) fn until(&self, now: u64) -> u64 {

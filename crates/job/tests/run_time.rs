@@ -465,6 +465,38 @@ fn by_library(machine: &Machine, network: &str, library: &str, ranks_per_node: u
     predict(&ask).unwrap()
 }
 
+/// `map RECORD:collectives=RULES --predict` asks so.
+#[test]
+fn algorithms_behind_a_trace_are_those_of_the_option() {
+    let machine = machine("torus:4x4");
+    let folder = tempfile::tempdir().unwrap();
+    let trace = traced(folder.path()).to_str().unwrap().to_owned();
+    let by = |trace: &str, rules: Option<&str>| {
+        predict(&Ask {
+            trace,
+            machine: &machine,
+            network: Some("plain"),
+            placements: &[],
+            nodes: Some("all"),
+            ranks_per_node: Some(4),
+            seed: 1,
+            collectives: rules,
+            operations_per_s: None,
+            given: Vec::new(),
+            background: None,
+            measured: &[],
+        })
+    };
+    let rules = "allreduce=ring";
+    let behind = format!("{trace}:collectives={rules}");
+    let (found, own) = (by(&behind, None).unwrap(), by(&trace, Some(rules)).unwrap());
+    assert_eq!(found.trace, behind);
+    assert_eq!(found.placements[0].seconds, own.placements[0].seconds);
+    assert_eq!(found.notes, own.notes);
+    let both = by(&behind, Some("mpich")).unwrap_err().to_string();
+    assert!(both.contains("expected one of them"), "{both}");
+}
+
 /// MPICH goes inside nodes and between them, as this does not: said where ranks share nodes and call collectives.
 #[test]
 fn collectives_of_mpich_with_several_ranks_a_node_are_assumed() {

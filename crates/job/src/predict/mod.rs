@@ -21,6 +21,7 @@ use hopbyte_model::parameters::{OperatingPoint, Parameters};
 use hopbyte_observe::kinds::{Content, of_another_kind};
 use hopbyte_observe::read_folded;
 use hopbyte_observe::trace::recorded;
+use hopbyte_observe::traffic::with_rules;
 use learnt::Kept;
 use placed::{check, placements};
 use serde::Serialize;
@@ -32,8 +33,9 @@ use steady::{Job, Steady, collectives, counts_operations, shares};
 const LEFT: f64 = 0.02;
 
 /// The question.
+#[derive(Clone)]
 pub struct Ask<'a> {
-    /// The trace: a recorded folder, or a trace of another format.
+    /// The trace: a recorded folder, or a trace of another format; `:collectives=RULES` behind it is `collectives`.
     pub trace: &'a str,
     /// The machine.
     pub machine: &'a Machine,
@@ -140,6 +142,25 @@ pub struct RunTime {
 /// # Errors
 /// Files that cannot be read; placements of other numbers of ranks; pairs without a route; programs that never end.
 pub fn predict(ask: &Ask<'_>) -> Result<Prediction> {
+    let (trace, rules) = with_rules(ask.trace);
+    if let (Some(rules), Some(other)) = (rules, ask.collectives) {
+        refuse!(
+            "{}: found --collectives {other} beside :collectives={rules}, expected one of them",
+            ask.trace
+        );
+    }
+    if rules.is_some() {
+        let own = Ask {
+            trace,
+            collectives: rules,
+            ..ask.clone()
+        };
+        let source = ask.trace.to_owned();
+        return Ok(Prediction {
+            trace: source,
+            ..predict(&own)?
+        });
+    }
     if let Some(speed) = ask
         .operations_per_s
         .filter(|s| !(s.is_finite() && *s > 0.0))

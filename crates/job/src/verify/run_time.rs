@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use crate::predict::{
     Ask, RECORDED, RecordedRun, RunTime, by_rank, keep, predict, recorded_nodes, run_of,
 };
+use hopbyte_observe::traffic::with_rules;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -84,7 +85,8 @@ pub struct Run {
 /// As [`predict`]; records without times or nodes; runs or a mapping of another number of ranks.
 pub fn compare(ran: &Ran<'_>) -> Result<RunTimeReport> {
     let fabric = &ran.machine.fabric;
-    let before = recorded_nodes(ran.trace, fabric).and_then(Result::ok);
+    let folder = with_rules(ran.trace).0;
+    let before = recorded_nodes(folder, fabric).and_then(Result::ok);
     let mut given = Vec::new();
     given.extend(
         before
@@ -138,7 +140,7 @@ pub fn compare(ran: &Ran<'_>) -> Result<RunTimeReport> {
         |run: &Run| run.error_percent.abs() <= ran.tolerance_percent && run.elsewhere == 0;
     let gains = runs.iter().filter_map(|run| run.gain_percent);
     let mut notes = prediction.notes;
-    let kept = keep(ran.trace, &measured, fabric, prediction.ranks);
+    let kept = keep(folder, &measured, fabric, prediction.ranks);
     if let Err(error) = &kept {
         notes.push(format!("the runs are not kept: {error}"));
     }

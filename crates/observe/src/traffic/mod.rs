@@ -60,7 +60,7 @@ pub fn read_traffic_by_host(path_or_spec: &str) -> Result<(Traffic, Option<ByHos
     if path_or_spec.starts_with(spmv::START) {
         return Ok((spmv::traffic(path_or_spec)?, None));
     }
-    let Some((path, rules)) = path_or_spec.rsplit_once(RULES) else {
+    let (path, Some(rules)) = with_rules(path_or_spec) else {
         return read_files(path_or_spec, Files::open(path_or_spec)?, None);
     };
     let rules = Algorithms::parse(rules)?;
@@ -69,8 +69,13 @@ pub fn read_traffic_by_host(path_or_spec: &str) -> Result<(Traffic, Option<ByHos
     Ok((traffic, by_host.map(|record| record.named(path_or_spec))))
 }
 
-/// Separator between a path and the choice of algorithms.
-const RULES: &str = ":collectives=";
+/// The path of a record or trace, and the choice of algorithms behind it.
+pub fn with_rules(source: &str) -> (&str, Option<&str>) {
+    match source.rsplit_once(":collectives=") {
+        Some((path, rules)) => (path, Some(rules)),
+        None => (source, None),
+    }
+}
 
 /// [`read_traffic`] on one file in memory.
 pub fn traffic(text: &Text) -> Result<Traffic, ObserveError> {

@@ -13,6 +13,7 @@ use hopbyte_observe::traffic::{INCOMPLETE, RankHead, incomplete, live, others, u
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -73,28 +74,27 @@ pub fn settle(folder: &Path) -> Result<Vec<String>> {
 
 /// The files of ranks in a folder, sorted.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    let mut paths: Vec<PathBuf> = entries
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "hbr"))
-        .collect();
+    let mut paths: Vec<PathBuf> = entries(folder)?.iter().map(DirEntry::path).collect();
+    paths.retain(|p| p.extension().is_some_and(|e| e == "hbr"));
     paths.sort();
     Ok(paths)
 }
 
+fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
+    let entries: std::io::Result<Vec<DirEntry>> =
+        std::fs::read_dir(folder).and_then(Iterator::collect);
+    entries.with_context(|| format!("reading {}", folder.display()))
+}
+
 /// Ranks that could not write their record: each printed the reason and left an empty temporary file.
 fn unwritten(folder: &Path) -> Result<BTreeSet<usize>> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    let rank = |entry: std::fs::DirEntry| {
+    let rank = |entry: &DirEntry| {
         let name = entry.file_name().into_string().ok()?;
         let rest = name.strip_prefix("rank.")?.strip_suffix(".tmp")?;
         let rank = rest.split_once(".hbr.")?.0.parse().ok()?;
         (entry.metadata().ok()?.len() == 0).then_some(rank)
     };
-    Ok(entries.flatten().filter_map(rank).collect())
+    Ok(entries(folder)?.iter().filter_map(rank).collect())
 }
 
 /// Metadata of the ranks' files.

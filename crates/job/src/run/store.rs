@@ -12,7 +12,7 @@ use hopbyte_fabric::hash::Fnv;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{self, DirBuilder, File};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -113,7 +113,9 @@ impl Store {
     fn entries(&self) -> Result<Vec<PathBuf>> {
         match fs::read_dir(&self.folder) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            other => Ok(other?.flatten().map(|entry| entry.path()).collect()),
+            other => Ok(other?
+                .map(|entry| Ok(entry?.path()))
+                .collect::<io::Result<_>>()?),
         }
     }
 
@@ -291,7 +293,8 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
 fn copy_files(from: &Path, to: &Path) -> Result<()> {
     if from.is_dir() {
         fs::create_dir(to)?;
-        for file in fs::read_dir(from)?.flatten() {
+        for file in fs::read_dir(from)? {
+            let file = file?;
             copy_file(&file.path(), &to.join(file.file_name()))?;
         }
     }

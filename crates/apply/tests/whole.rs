@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_apply::{Staged, write_atomic, write_atomic_by};
+use hopbyte_apply::{Staged, Together, write_atomic, write_atomic_by};
 use std::os::unix::fs::FileTypeExt;
 
 #[test]
@@ -57,6 +57,62 @@ fn the_longest_names_are_written_and_staged_contents_wait() {
     drop(staged);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
     assert_eq!(count(), 4);
+}
+
+#[test]
+fn files_that_belong_together_are_all_replaced_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let all = || {
+        let files = std::fs::read_dir(folder.path()).unwrap();
+        let files = files.map(|f| f.unwrap().path());
+        let mut all: Vec<_> = files
+            .map(|f| {
+                let text = std::fs::read_to_string(&f).unwrap_or_default();
+                (f.file_name().unwrap().to_string_lossy().into_owned(), text)
+            })
+            .collect();
+        all.sort();
+        all
+    };
+    let change = |last: &str| {
+        let write = |name: &str| Staged::write(&at(name), &mut |f| f.write_all(b"new"));
+        let staged = ["old", "added", last].map(|name| write(name).unwrap());
+        if last == "folder" {
+            std::fs::create_dir(at(last)).unwrap();
+        }
+        Together::change(|together| {
+            assert!(together.remove(&at("gone"))? && !together.remove(&at("absent"))?);
+            staged.into_iter().try_for_each(|s| together.replace(s))
+        })
+    };
+    std::fs::write(at("old"), "old").unwrap();
+    std::fs::write(at("gone"), "old").unwrap();
+    let error = change("folder").unwrap_err().to_string();
+    assert!(
+        error.contains("folder: ") && !error.contains(" is now "),
+        "{error}"
+    );
+    std::fs::remove_dir(at("folder")).unwrap();
+    let files = |files: &[(&str, &str)]| -> Vec<_> {
+        let files = files.iter().map(|&(a, b)| (a.to_owned(), b.to_owned()));
+        files.collect()
+    };
+    assert_eq!(all(), files(&[("gone", "old"), ("old", "old")]));
+    change("last").unwrap();
+    let new = ["added", "last", "old"].map(|name| (name, "new"));
+    assert_eq!(all(), files(&new));
+}
+
+/// A wait without an end would be silent.
+#[test]
+fn a_pipe_without_a_reader_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let error = write_atomic(&pipe, "lost").unwrap_err().to_string();
+    assert!(error.contains("no program opened for reading"), "{error}");
 }
 
 /// A renamed file in the place of `/dev/null` would break the machine for every process.

@@ -4,13 +4,13 @@ use crate::error::{Context, Result};
 use crate::inside::Arranged;
 use crate::predict::{Ask, Prediction, by_rank, predict};
 use crate::question::Question;
-use hopbyte_apply::{Job, Launch, Launcher, Prepared, Staged};
+use hopbyte_apply::{ApplyError, Job, Launch, Launcher, Prepared, Staged, Together};
 use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};
 use hopbyte_fabric::{InputError, Placement};
 use hopbyte_map::budget::{Advice, Migration};
 use hopbyte_map::{Baseline, Certificate, Evaluation, Turn, Verdict, baseline};
 use rustix::fs::{Access, access};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of phases in a line.
@@ -270,7 +270,7 @@ pub struct Saved<'a> {
 impl<'a> Saved<'a> {
     /// Writes `mapping.json`, of a job of few ranks with the launchers' files. Files of an earlier mapping are removed
     /// when the new ones are complete beside them, so that a full disk changes nothing, and at no moment files of two
-    /// placements are in the folder.
+    /// placements are in the folder; if one cannot be replaced, all are put back.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -281,14 +281,18 @@ impl<'a> Saved<'a> {
         let few = mapping.placement.tasks() <= FEW_RANKS;
         let launchers = few.then(|| Launchers::stage(question, mapping, folder));
         let launchers = launchers.transpose()?;
-        let earlier = remove_earlier(folder)?;
-        document.commit()?;
+        let (earlier, files) = Together::change(|together| {
+            let earlier = remove_earlier(folder, together)?;
+            together.replace(document)?;
+            let files = launchers.map(|l| l.commit(together)).transpose()?;
+            Ok((earlier, files))
+        })?;
         Ok(Self {
             question,
             mapping,
             folder,
             earlier,
-            files: launchers.map(Launchers::commit).transpose()?,
+            files,
         })
     }
 
@@ -299,7 +303,10 @@ impl<'a> Saved<'a> {
     pub fn launchers(self) -> Result<WrittenFiles> {
         let mut files = match self.files {
             Some(files) => files,
-            None => Launchers::stage(self.question, self.mapping, self.folder)?.commit()?,
+            None => {
+                let staged = Launchers::stage(self.question, self.mapping, self.folder)?;
+                Together::change(|together| staged.commit(together))?
+            }
         };
         let mut removed = self.earlier;
         removed.retain(|name| !files.written.iter().any(|path| path.ends_with(name)));
@@ -315,21 +322,15 @@ impl<'a> Saved<'a> {
 }
 
 /// Removes the launchers' files of an earlier mapping, and returns their names.
-fn remove_earlier(folder: &Path) -> Result<Vec<&'static str>> {
+fn remove_earlier(folder: &Path, together: &mut Together) -> Result<Vec<&'static str>, ApplyError> {
     let mut earlier = Vec::new();
     if !folder.join(MAPPING_FILE).exists() {
         return Ok(earlier);
     }
     for launcher in Launcher::ALL.into_iter().filter(|l| *l != Launcher::Json) {
-        let path = folder.join(launcher.file_name());
-        match std::fs::remove_file(&path) {
-            Ok(()) => earlier.push(launcher.file_name()),
-            // Another run may have the same folder.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => {
-                let name = path.display().to_string();
-                return Err(error).with_context(|| format!("removing {name}"));
-            }
+        let name = launcher.file_name();
+        if together.remove(&folder.join(name))? {
+            earlier.push(name);
         }
     }
     Ok(earlier)
@@ -367,8 +368,9 @@ impl Launchers {
         Ok(Self { files, staged: all })
     }
 
-    fn commit(self) -> Result<WrittenFiles> {
-        self.staged.into_iter().try_for_each(Staged::commit)?;
+    fn commit(self, together: &mut Together) -> Result<WrittenFiles, ApplyError> {
+        let mut staged = self.staged.into_iter();
+        staged.try_for_each(|staged| together.replace(staged))?;
         Ok(self.files)
     }
 }

@@ -5,7 +5,7 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use hopbyte_fabric::{Class, InputError, printable, similar};
 use hopbyte_job::causes;
-use hopbyte_job::failure::{BAD_INPUT, Failure, ReaderLeft, named};
+use hopbyte_job::failure::{BAD_INPUT, Failure, ReaderLeft, printed};
 use hopbyte_view::terminal::end_spinner;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -50,9 +50,9 @@ pub fn usage(error: &mut clap::Error, arguments: &[OsString], json: bool) -> u8 
         ErrorKind::ArgumentConflict => Class::Conflict,
         _ if error.use_stderr() && error.to_string().starts_with("error:") => Class::OptionValue,
         _ => {
-            let printed = named(error.print().and_then(|()| io::stdout().flush()));
+            let written = printed(error.print().and_then(|()| io::stdout().flush()));
             let code = if error.use_stderr() { BAD_INPUT } else { DONE };
-            return printed.map_or_else(|e| report(&e.into(), json), |()| code);
+            return written.map_or_else(|e| report(&e.into(), json), |()| code);
         }
     };
     let plain = error.to_string();

@@ -3,7 +3,7 @@
 use hopbyte_fabric::printable;
 pub use hopbyte_fabric::units::{TIMES, count, scale};
 use hopbyte_job::command_line;
-use hopbyte_job::failure::named;
+use hopbyte_job::failure::{named, printed};
 pub use hopbyte_view::terminal::Table;
 use hopbyte_view::terminal::{above_spinner, end_spinner};
 use serde::Serialize;
@@ -55,26 +55,25 @@ impl Output {
     /// One line of text.
     pub fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         end_spinner();
-        named(writeln!(self.out, "{}", printable(text.as_ref())))
+        printed(writeln!(self.out, "{}", printable(text.as_ref())))
     }
 
     /// Text without a line end added (a launcher's file).
     pub fn text(&mut self, text: &str) -> io::Result<()> {
-        end_spinner();
-        named(self.out.write_all(text.as_bytes()))
+        self.bytes(text.as_bytes())
     }
 
     /// A file's content, unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         end_spinner();
-        named(self.out.write_all(bytes))
+        printed(self.out.write_all(bytes))
     }
 
     /// One JSON object on one line.
     pub fn object(&mut self, value: &impl Serialize) -> io::Result<()> {
         end_spinner();
-        named(serde_json::to_writer(&mut self.out, value).map_err(Into::into))?;
-        named(self.out.write_all(b"\n"))
+        printed(serde_json::to_writer(&mut self.out, value).map_err(Into::into))?;
+        printed(self.out.write_all(b"\n"))
     }
 
     /// An answer as one JSON object, or as text, which may be coloured.
@@ -91,8 +90,7 @@ impl Output {
 
     /// A table.
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
-        let text = table.render(self.colour);
-        self.text(&text)
+        self.text(&table.render(self.colour))
     }
 
     /// Whether text is coloured.

@@ -52,6 +52,46 @@ fn help_that_cannot_be_written_is_an_error() {
     assert!(said.contains("cannot write standard output"), "{said}");
 }
 
+/// An answer that nobody can read is not a success; a command without an answer needs no output.
+#[test]
+fn a_closed_output_is_an_error_and_open_files_are_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |words: &str| {
+        let text = words.replace("hopbyte", "\"$0\"");
+        let shell = Command::new("sh")
+            .args(["-c", &text, env!("CARGO_BIN_EXE_hopbyte")])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&shell.stderr).into_owned();
+        (shell.status.code(), said)
+    };
+    for words in [
+        "fabric show torus:2x2",
+        "--json fabric show torus:2x2",
+        "--help",
+    ] {
+        let (code, said) = run(&format!("hopbyte {words} >&-"));
+        assert_eq!(code, Some(3), "{words}: {said}");
+        assert!(said.contains("cannot write standard output"), "{said}");
+        let (code, said) = run(&format!("hopbyte {words} >/dev/null"));
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{words}");
+    }
+    let draw = "hopbyte -q fabric draw torus:2x2 --out";
+    assert_eq!(run(&format!("{draw} a.svg >&-")), (Some(0), String::new()));
+    // The shell's file stays, with what was written before.
+    for name in ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1", "/dev/fd/3"] {
+        let both = format!("(echo before; {draw} {name} 3>&1; echo after) >b.svg");
+        assert_eq!(run(&both).0, Some(0));
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(
+            read("b.svg"),
+            format!("before\n{}after\n", read("a.svg")),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn a_machine_is_not_written_under_a_name_that_cannot_be_given() {
     use std::ffi::OsStr;

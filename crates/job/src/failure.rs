@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit code of input that is not valid.
 pub const BAD_INPUT: u8 = 2;
@@ -232,6 +233,26 @@ impl Explained {
 #[derive(Debug, thiserror::Error)]
 #[error("the reader of standard output has left")]
 pub struct ReaderLeft;
+
+/// Whether the process has no standard output (`>&-`).
+static OUTPUT_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Looks whether standard output is closed, before the standard library opens `/dev/null` in its place.
+pub extern "C" fn look_for_output() {
+    let closed = rustix::io::fcntl_getfd(io::stdout()).is_err();
+    OUTPUT_CLOSED.store(closed, Ordering::Relaxed);
+}
+
+/// The error of a write of a part of the answer to standard output, with its place.
+///
+/// # Errors
+/// That of the write; that of a closed output, which the standard library passes over.
+pub fn printed(written: io::Result<()>) -> io::Result<()> {
+    match OUTPUT_CLOSED.load(Ordering::Relaxed) {
+        true => named(Err(rustix::io::Errno::BADF.into())),
+        false => named(written),
+    }
+}
 
 /// The error of a write to standard output, with its place.
 ///

@@ -86,10 +86,9 @@ pub fn run(args: &CheckArgs, out: &mut Output) -> Result<Answer> {
             .map(|f| Found::of(&machine.fabric, f))
             .collect(),
     };
-    if out.json {
-        out.object(&report)?;
-    } else {
-        write(&report, machine.fabric.source(), out)?;
+    match out.json {
+        true => out.object(&report)?,
+        false => write(&report, machine.fabric.source(), out)?,
     }
     Ok(Answer::of(report.sound))
 }

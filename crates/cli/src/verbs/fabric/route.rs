@@ -103,10 +103,9 @@ pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
         response_mean_hops: routing.mean_hops(fabric, to, from).ok(),
         unroutable,
     };
-    if out.json {
-        out.object(&pair)?;
-    } else {
-        write(&pair, out)?;
+    match out.json {
+        true => out.object(&pair)?,
+        false => write(&pair, out)?,
     }
     Ok(Answer::of(pair.unroutable.is_empty()))
 }

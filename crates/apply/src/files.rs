@@ -269,7 +269,7 @@ fn open_for_reader(path: &Path) -> io::Result<File> {
                     "found a named pipe that no program opened for reading within {READER_SECONDS} s, expected \
                      its reader; start that first"
                 );
-                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                return Err(io::Error::other(text));
             }
         }
     }

@@ -195,8 +195,8 @@ classes! {
 
     Write "HB0504" "A file that cannot be written"
     cause "The folder does not exist, may not be written by this user, or the disk is full; or nobody reads the named \
-        pipe, or standard output is closed. Nothing is half-written: an older file of the name is unchanged. Files of \
-        a mapping are replaced together, and put back if one cannot be; the message names any that could not be."
+        pipe. Nothing is half-written: an older file of the name is unchanged. Files of a mapping are replaced together, \
+        and put back if one cannot be; the message names any that could not be."
     example "hopbyte fabric draw torus:2x2 --out no-such-folder/torus.svg"
     remedy "Give another path, or make the folder."
 

@@ -191,7 +191,10 @@ fn long_computing_ends() {
                 between.map(|l| l.load.vc0_packets).sum::<f64>()
             };
             let (sent, least) = (sent(&packets), sent(&answer(Level::Static, &job)));
-            assert!(sent >= least, "{seconds} s: {sent} packets, {least} of the job");
+            assert!(
+                sent >= least,
+                "{seconds} s: {sent} packets, {least} of the job"
+            );
         }
     }
 }

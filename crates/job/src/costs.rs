@@ -1,7 +1,7 @@
 //! Route costs as the command and a running oracle report them: one pair, a list, or a matrix summary.
 
 use crate::error::{Result, refuse};
-use hopbyte_fabric::{Allocation, Fabric, LinkState, NodeId, Routing};
+use hopbyte_fabric::{Allocation, Fabric, InputError, LinkState, NodeId, Routing};
 use hopbyte_map::Goal;
 use hopbyte_observe::oracle::Ask;
 use hopbyte_observe::text::{Limits, Text, lossy};
@@ -164,6 +164,26 @@ impl Pair {
     }
 }
 
+/// A node by its name, as an end of a route.
+///
+/// # Errors
+/// There is no such node, or several; a further LID of a port (LMC), whose entries of forwarding tables are not used.
+pub fn end_of_route(fabric: &Fabric, name: &str) -> Result<NodeId> {
+    let node = fabric.find_node(name)?;
+    let lid = name.strip_prefix("lid:").and_then(|lid| lid.parse().ok());
+    let is_own = |lid: &u32| fabric.node_named(&format!("lid:{lid}")) == Some(node);
+    match (0..lid.unwrap_or(0)).rev().take_while(is_own).last() {
+        None => Ok(node),
+        Some(base) => {
+            let found = format!("{name}, a further LID of a port (LMC)");
+            let error =
+                InputError::new(fabric.source(), found, format!("its base LID, lid:{base}"));
+            let hint = "switches may route each LID of a port differently, and the paths of base LIDs are used";
+            Err(error.hint(hint).into())
+        }
+    }
+}
+
 /// Reads a list of pairs, separated by comma, tab or blank; `#` begins a comment.
 ///
 /// # Errors
@@ -181,7 +201,7 @@ pub fn read_pairs(path: &Path, fabric: &Fabric) -> Result<Vec<(NodeId, NodeId)>>
             return Err(text.error_at(line, "FROM,TO").into());
         };
         let node = |name: &str| {
-            fabric.find_node(name.trim()).map_err(|e| {
+            end_of_route(fabric, name.trim()).map_err(|e| {
                 let place = text.error_at(line, "the names of two nodes");
                 place.hint(e.to_string())
             })
@@ -373,8 +393,27 @@ fn each_pair(matrix: &RouterMatrix<'_, '_>, mut take: impl FnMut((usize, usize),
 
 #[cfg(test)]
 mod tests {
-    use super::Ranks;
+    use super::{Ranks, end_of_route};
     use hopbyte_fabric::random::Random;
+    use hopbyte_fabric::units::BytesPerSecond;
+    use hopbyte_fabric::{FabricBuilder, Family};
+
+    /// Tables have entries of their own for further LIDs, which are not those of the paths shown.
+    #[test]
+    fn further_lids_of_a_port_are_no_ends_of_routes() {
+        let mut b = FabricBuilder::new(Family::Generic, "scan.txt");
+        let (cable, leaf) = (b.kind("cable", false), b.router("leaf", &[]));
+        for (name, base) in [("n1", 4), ("n2", 8)] {
+            let node = b.node_with_link(name, name, leaf, cable, BytesPerSecond(1e9));
+            (base..base + 4).for_each(|lid| b.node_alias(format!("lid:{lid}"), node));
+        }
+        let fabric = b.finish().unwrap();
+        let said = |name: &str| end_of_route(&fabric, name).map_err(|e| e.to_string());
+        assert_eq!(said("lid:8").unwrap(), said("n2").unwrap());
+        let refusal = said("lid:11").unwrap_err();
+        assert!(refusal.contains("its base LID, lid:8"), "{refusal}");
+        assert!(said("lid:12").is_err());
+    }
 
     #[test]
     fn ranks_are_those_of_sorted_values() {

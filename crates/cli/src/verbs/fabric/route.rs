@@ -6,6 +6,7 @@ use anyhow::Result;
 use hopbyte_fabric::spec::is_fabric_spec;
 use hopbyte_fabric::units::BytesPerSecond;
 use hopbyte_fabric::{Class, Fabric, InputError, LinkId, NodeId, Routing};
+use hopbyte_job::costs::end_of_route;
 use serde::Serialize;
 use std::path::Path;
 
@@ -86,7 +87,8 @@ pub fn run(args: &RouteArgs, out: &mut Output) -> Result<Answer> {
     let machine = read_machine(&args.beside.source(&args.fabric), out);
     let machine = machine.map_err(|error| args.swapped().map_or(error, Into::into))?;
     let (fabric, routing) = (&machine.fabric, &machine.routing);
-    let (from, to) = (fabric.find_node(&args.from)?, fabric.find_node(&args.to)?);
+    let end = |name: &str| end_of_route(fabric, name);
+    let (from, to) = (end(&args.from)?, end(&args.to)?);
     let mut unroutable = Vec::new();
     let request = steps(fabric, routing, from, to, &mut unroutable);
     let response = steps(fabric, routing, to, from, &mut unroutable);

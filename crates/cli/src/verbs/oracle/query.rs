@@ -5,7 +5,7 @@ use crate::output::{Answer, Output};
 use anyhow::{Result, ensure};
 use clap::builder::TypedValueParser;
 use hopbyte_fabric::{Fabric, NodeId};
-use hopbyte_job::costs::{Asked, CostsSummary, PairCost, npy, read_pairs};
+use hopbyte_job::costs::{Asked, CostsSummary, PairCost, end_of_route, npy, read_pairs};
 use hopbyte_job::inputs;
 use hopbyte_oracle::{Aggregate, Metric, Over, RouteCosts};
 use hopbyte_view::terminal::{matrix_text, pairs_text};
@@ -92,7 +92,7 @@ pub fn run(query: &Query, out: &mut Output) -> Result<Answer> {
         return all(query, fabric, &costs, out);
     }
     let pairs = match (&query.from, &query.to, &query.pairs) {
-        (Some(from), Some(to), _) => vec![(fabric.find_node(from)?, fabric.find_node(to)?)],
+        (Some(from), Some(to), _) => vec![(end_of_route(fabric, from)?, end_of_route(fabric, to)?)],
         (_, _, Some(file)) => read_pairs(file, fabric)?,
         _ => anyhow::bail!("nothing asked\nhint: give FROM and TO, --pairs FILE or --all"),
     };

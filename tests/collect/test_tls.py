@@ -45,6 +45,10 @@ def test_what_is_said_is_encrypted_and_the_collector_is_known(site: Site, certif
     wait("a sentence to the agent", lambda: "the collector requires TLS (--tls-ca FILE)" in log())
     wait("a sentence of the collector", lambda: "refused, TLS expected" in log())
     wait("a question", lambda: "does it require TLS (--tls-ca FILE)?" in log())
+    # Viewers get the question too, and an agent that ends before the collector gave up.
+    for words in (["replay", address], ["agent", "--to", address, "--name", "short", "--ticks", "1"]):
+        done = subprocess.run([site.hopbyte, *words, *token], cwd=site.folder, capture_output=True, text=True)
+        assert done.returncode and "does it require TLS (--tls-ca FILE)?" in done.stderr, done
     # Another authority's certificate.
     site.agent("stranger", *token, "--tls-ca", "other.pem")
     wait("mistrust", lambda: "invalid peer certificate" in log())

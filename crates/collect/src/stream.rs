@@ -3,7 +3,7 @@
 use crate::block::{Arrival, Closing, Cluster, HEAD, LONGEST_BLOCK, split};
 use crate::store::disk::{Disk, Os};
 use crate::store::{Damage, LogReader, logs, some_logs, without_copies};
-use crate::tls::{TLS_ALERT, Trust, Wire};
+use crate::tls::{TLS_ALERT, Trust, UNANSWERED, Wire};
 use crate::wire::{Kind, PREAMBLE, Token, frame, next_frame};
 use hopbyte_observe::resolve::addresses;
 use std::collections::{HashSet, VecDeque};
@@ -82,7 +82,8 @@ impl Stream {
         let mut came = Vec::new();
         let mut proof = Vec::new();
         if let Some(token) = token {
-            let (kind, challenge) = receive(&mut stream, &mut came).map_err(named)?;
+            let closed = if trust.is_none() { UNANSWERED } else { CLOSED };
+            let (kind, challenge) = receive(&mut stream, &mut came, closed).map_err(named)?;
             if kind == Kind::Challenge {
                 proof = token.proof(&[&challenge, b"viewer"]).to_vec();
             }
@@ -166,7 +167,7 @@ impl Stream {
     ) -> io::Result<Option<Closing>> {
         match &mut self.way {
             Way::Collector(stream, came) => loop {
-                let (kind, body) = receive(stream, came)?;
+                let (kind, body) = receive(stream, came, CLOSED)?;
                 match kind {
                     Kind::Block => {
                         let block = split(&body).map_err(invalid)?;
@@ -380,8 +381,11 @@ fn silent(error: io::Error, timeout: Option<Duration>) -> io::Error {
     }
 }
 
-/// The next frame; `came` holds received bytes.
-fn receive(stream: &mut Wire, came: &mut Vec<u8>) -> io::Result<(Kind, Vec<u8>)> {
+/// What is said of a collector that ends a connection.
+const CLOSED: &str = "the collector closed the connection";
+
+/// The next frame; `came` holds received bytes. `closed` is said of a connection that ends before it.
+fn receive(stream: &mut Wire, came: &mut Vec<u8>, closed: &str) -> io::Result<(Kind, Vec<u8>)> {
     let mut room = vec![0; 256 * 1024];
     loop {
         if came.starts_with(&TLS_ALERT) {
@@ -397,7 +401,7 @@ fn receive(stream: &mut Wire, came: &mut Vec<u8>) -> io::Result<(Kind, Vec<u8>)>
         let read = stream.read(&mut room);
         let timeout = stream.socket().read_timeout().ok().flatten();
         match read.map_err(|e| silent(e, timeout))? {
-            0 => return Err(io::Error::other("the collector closed the connection")),
+            0 => return Err(io::Error::other(closed)),
             n => came.extend_from_slice(&room[..n]),
         }
     }

@@ -105,6 +105,12 @@ impl Link {
         self.delivered
     }
 
+    /// Whether a collector took the connection, which is not TLS, and has said nothing yet.
+    pub fn is_unanswered(&self) -> bool {
+        let is_plain = matches!(&self.state, State::Greeting(wire) if wire.is_plain());
+        is_plain && self.reached && !self.session.is_greeted()
+    }
+
     /// Destination, for messages.
     pub fn address(&self) -> &str {
         self.target.address()
@@ -284,11 +290,7 @@ impl Link {
                 Some(0) if self.session.is_greeted() => {
                     return Err(io::Error::other("the collector closed the connection"));
                 }
-                Some(0) => {
-                    let text = "the collector closed the connection without an answer; \
-                                does it require TLS (--tls-ca FILE)?";
-                    return Err(io::Error::other(text));
-                }
+                Some(0) => return Err(io::Error::other(tls::UNANSWERED)),
                 Some(n) => n,
             };
             self.session.received(ring)?;

@@ -123,6 +123,14 @@ impl Agent {
         }
     }
 
+    /// The reason of a failed delivery, as far as it shows: a collector that requires TLS waits for it in silence.
+    pub fn why(&self) -> &'static str {
+        match self.link.is_unanswered() {
+            true => ": the collector said nothing; does it require TLS (--tls-ca FILE)?",
+            false => "",
+        }
+    }
+
     /// Whether a report was sent to a collector that accepted this agent; a connection that was just begun has a second for
     /// it. Over UDP the collector does not confirm it.
     pub fn has_delivered(&mut self, mut say: impl FnMut(&str)) -> io::Result<bool> {

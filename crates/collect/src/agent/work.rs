@@ -141,7 +141,8 @@ pub fn work(options: &Options) -> io::Result<bool> {
     }
     let delivered = agent.has_delivered(say)?;
     if !delivered {
-        say(&format!("{}: no report was delivered", agent.address()));
+        let (address, why) = (agent.address(), agent.why());
+        say(&format!("{address}: no report was delivered{why}"));
     }
     Ok(delivered)
 }

@@ -45,16 +45,17 @@ enum { TURNS = 10 };
 static const double SOON = 5;
 
 /* Values of a port in the order in which they are printed. */
-enum value { XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, WAIT, SYMBOL, RCV_ERRORS, DISCARDS, REMOTE, RELAY, XMIT_CONSTRAINT, RCV_CONSTRAINT, VALUES };
+enum value { XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, WAIT, SYMBOL, RCV_ERRORS, DISCARDS, REMOTE, RELAY, XMIT_CONSTRAINT, RCV_CONSTRAINT, DOWNED, VALUES };
 static const char *const NAMES[VALUES] = {
     "PortXmitData", "PortRcvData", "PortXmitPkts", "PortRcvPkts", "PortXmitWait", "SymbolErrorCounter", "PortRcvErrors",
     "PortXmitDiscards", "PortRcvRemotePhysicalErrors", "PortRcvSwitchRelayErrors", "PortXmitConstraintErrors",
-    "PortRcvConstraintErrors",
+    "PortRcvConstraintErrors", "LinkDownedCounter",
 };
 /* Offset and bytes in PortCounters, and offset in PortCountersExtended (8 bytes each). */
 static const struct { uint8_t at, bytes, extended; } PLACES[VALUES] = {
     {24, 4, 8},  {28, 4, 16}, {32, 4, 24},   {36, 4, 32},  {40, 4, 168}, {4, 2, 72},
     {8, 2, 96},  {14, 2, 120}, {10, 2, 104}, {12, 2, 112}, {16, 1, 128}, {17, 1, 136},
+    {7, 1, 88},
 };
 
 struct port {

@@ -46,7 +46,7 @@ pub struct LinkState {
     pub at_least: BTreeSet<LinkId>,
     /// Those of them that are packets dropped for lack of room, where they are counted apart.
     pub drops: Column,
-    /// Times that the link went down in the window.
+    /// Times that the link went down in the window, by the end that counts more; both directions have it.
     pub downs: Column,
     /// Lanes in service at the end of the window.
     pub lanes: Column,
@@ -58,6 +58,8 @@ pub struct LinkState {
     pub agreed: Column,
     /// Lanes and rates that were lower in a part of the window than they are at its end.
     pub least: Least,
+    /// Seconds from the last part of the window with one of these, or in which a link went down, to its end.
+    pub ended: Least,
     /// Share of the source's quantities that were read for the link (0..1).
     pub coverage: Vec<f64>,
     /// What transports counted on the paths between nodes.
@@ -101,6 +103,7 @@ impl LinkState {
             served_seconds: Column::unknown(n),
             agreed: Column::unknown(n),
             least: Least::new(),
+            ended: Least::new(),
             coverage: vec![0.0; n],
             paths: Paths::new(),
             nodes: TimesOfNodes::new(),
@@ -119,6 +122,7 @@ impl LinkState {
         state.window_seconds =
             (state.window.median()).or(increase.window_seconds.filter(|&w| w > 0.0));
         state.least.clone_from(&increase.least);
+        state.ended.clone_from(&increase.ended);
         state.paths.clone_from(&increase.paths);
         state.nodes.clone_from(&increase.nodes);
         state
@@ -201,7 +205,7 @@ impl LinkState {
             state.queued_bytes.put(link, read(Q::QueuedBytes));
             state.errors.put(link, errors);
             state.drops.put(link, counts.drops(link));
-            state.downs.put(link, read(Q::Downs));
+            state.downs.put(link, downs(fabric, counts, link));
             state.lanes.put(link, read(Q::Lanes));
             state.agreed.put(link, read(Q::Capacity));
             let seconds = read(Q::ServedNs).map(|ns| ns * 1e-9);
@@ -295,6 +299,16 @@ impl LinkState {
     pub fn packet_bytes(&self, link: LinkId) -> Option<f64> {
         let packets = self.packets.get(link).filter(|&p| p > 0.0)?;
         Some(self.received_bytes.get(link)? / packets)
+    }
+}
+
+/// Times that a link went down. Both directions of a cable do, and an end that restarted counts from zero.
+fn downs(fabric: &Fabric, counts: &LinkCounts, link: LinkId) -> Result<f64, Missing> {
+    let of = |l| counts.read(Quantity::Downs, l);
+    let (own, back) = (of(link), fabric.reverse(link).map(of));
+    match (own, back) {
+        (Ok(own), Some(Ok(back))) => Ok(own.max(back)),
+        (own, back) => either(own, back.unwrap_or(own)),
     }
 }
 

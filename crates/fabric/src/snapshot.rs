@@ -4,6 +4,7 @@
 use crate::column::{Column, Missing};
 use crate::fabric::Fabric;
 use crate::ids::LinkId;
+use crate::left_out::LeftOut;
 use crate::node_times::TimesOfNodes;
 use crate::paths::Paths;
 use serde::{Deserialize, Serialize};
@@ -167,89 +168,9 @@ pub enum Side {
     Departures,
 }
 
-/// Readings left out of the result, counted by reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut(BTreeMap<String, (usize, Vec<String>)>);
-
 /// Shorter interval of the ends of a link over the longer one, from which they are the same: two devices are not read at
 /// the same moments.
 const SAME: f64 = 0.9;
-
-/// Largest number of names listed for each reason.
-const NAMED: usize = 3;
-
-impl LeftOut {
-    /// Reason of rows and ports that name no link of the fabric.
-    pub const NO_LINK: &str = "row that names no link of the machine";
-
-    /// Counts one left-out item by its name.
-    pub fn note(&mut self, reason: impl Into<String>, name: impl Into<String>) {
-        self.note_all(reason, std::iter::once(name.into()));
-    }
-
-    /// Counts left-out items; their names are made only as far as they are listed.
-    pub fn note_all(
-        &mut self,
-        reason: impl Into<String>,
-        names: impl ExactSizeIterator<Item = String>,
-    ) {
-        let (count, listed) = self.0.entry(reason.into()).or_default();
-        *count += names.len();
-        for name in names {
-            if listed.len() >= NAMED {
-                break;
-            }
-            if !listed.contains(&name) {
-                listed.push(name);
-            }
-        }
-    }
-
-    /// Adds the items of another reading.
-    pub fn extend(&mut self, other: &Self) {
-        for (reason, (count, names)) in &other.0 {
-            let own = self.0.entry(reason.clone()).or_default();
-            own.0 += count;
-            let new: Vec<String> = names
-                .iter()
-                .filter(|n| !own.1.contains(n))
-                .cloned()
-                .collect();
-            own.1.extend(new);
-            own.1.truncate(NAMED);
-        }
-    }
-
-    /// The items beyond those of an earlier reading of the same devices.
-    #[must_use]
-    pub fn beyond(&self, before: &Self) -> Self {
-        let nothing = (0, Vec::new());
-        let more = self.0.iter().filter_map(|(reason, (count, names))| {
-            let (less, old) = before.0.get(reason).unwrap_or(&nothing);
-            let new = names.iter().filter(|n| !old.contains(n)).cloned().collect();
-            (count > less).then(|| (reason.clone(), (count - less, new)))
-        });
-        Self(more.collect())
-    }
-
-    /// Whether nothing was left out.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Reasons in order, each with its number of left-out items.
-    pub fn counts(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.0.iter().map(|(reason, (n, _))| (reason.as_str(), *n))
-    }
-
-    /// One sentence per reason: `2 left out, loopback interface: n1 lo, n2 lo`.
-    pub fn sentences(&self) -> impl Iterator<Item = String> + '_ {
-        self.0.iter().map(|(reason, (count, names))| {
-            let more = if *count > names.len() { ", …" } else { "" };
-            format!("{count} left out, {reason}: {}{more}", names.join(", "))
-        })
-    }
-}
 
 /// Values of one time or interval by quantity and link, with their source.
 #[derive(Clone, Debug, PartialEq)]
@@ -402,13 +323,15 @@ pub struct Increase {
     uneven: BTreeMap<LinkId, Option<(f64, f64)>>,
     /// Of a sum, lanes and rates that were lower in a part of it than they are at its end.
     pub least: Least,
+    /// Of a sum, seconds from the last interval in which a link went down, or had fewer lanes or a lower rate, to its end.
+    pub ended: Least,
     /// What transports counted on the paths between nodes.
     pub paths: Paths,
     /// What nodes counted of themselves.
     pub nodes: TimesOfNodes,
 }
 
-/// The lowest lanes ([`Quantity::Lanes`]) and rates in bytes per second ([`Quantity::Capacity`]) of links.
+/// The lowest lanes ([`Quantity::Lanes`]) and rates in bytes per second ([`Quantity::Capacity`]) of links, or times of these.
 pub type Least = BTreeMap<(Quantity, LinkId), f64>;
 
 impl Deref for Totals {
@@ -448,6 +371,7 @@ impl Increase {
             windows: BTreeMap::new(),
             uneven: BTreeMap::new(),
             least: Least::new(),
+            ended: Least::new(),
             paths: Paths::new(),
             nodes: TimesOfNodes::new(),
         }
@@ -514,6 +438,7 @@ impl Increase {
             })
             .collect();
         self.least = self.least_with(next);
+        self.ended = self.ended_with(next);
         for &quantity in &quantities {
             for link in (0..links).map(LinkId::of) {
                 let sum = self.summed(next, quantity, link);
@@ -569,6 +494,26 @@ impl Increase {
             }
         }
         least
+    }
+
+    /// With the lowest values of the sum.
+    fn ended_with(&self, next: &Self) -> Least {
+        let window = next.window_seconds.unwrap_or(0.0);
+        let last = |i: &Self, (quantity, link)| {
+            let is_down = quantity == Quantity::Downs && i.get(quantity, link) > Some(0.0);
+            let known = i.ended.get(&(quantity, link)).copied();
+            known.or(is_down.then_some(0.0))
+        };
+        let downs = (0..self.counts.links).map(|l| (Quantity::Downs, LinkId::of(l)));
+        let all = downs.chain(self.least.keys().copied());
+        let of = |key: (Quantity, LinkId)| {
+            let [old, new] = [self, next].map(|i| i.get(key.0, key.1).filter(|_| key.0.is_gauge()));
+            let rose = old.is_some() && old < new;
+            let before = if rose { Some(0.0) } else { last(self, key) };
+            let seconds = last(next, key).or(before.map(|s| s + window))?;
+            Some((key, seconds))
+        };
+        all.filter_map(of).collect()
     }
 
     fn summed(&self, next: &Self, quantity: Quantity, link: LinkId) -> Result<f64, Missing> {

@@ -76,6 +76,46 @@ fn intervals_add_up_and_what_is_lost_in_one_is_lost_in_the_sum() {
     assert_eq!(sum.lost().count(), 1);
 }
 
+/// A cable goes down in both directions, and an end that restarted counts from zero.
+#[test]
+fn a_link_went_down_as_often_as_either_end_counts_and_its_last_time_is_kept() {
+    let (fabric, link) = machine();
+    let back = fabric.reverse(link).unwrap();
+    let interval = |downs: [f64; 2], lanes: f64| {
+        let mut i = Increase::new(&fabric, "test");
+        i.window_seconds = Some(10.0);
+        i.set(Q::Downs, link, downs[0]);
+        i.set(Q::Downs, back, downs[1]);
+        i.set(Q::Lanes, link, lanes);
+        i
+    };
+    let mut sum = interval([1.0, 0.0], 24.0);
+    let parts = [
+        ([0.0, 2.0], 12.0),
+        ([0.0, 0.0], 12.0),
+        ([0.0, 0.0], 24.0),
+        ([0.0, 0.0], 24.0),
+    ];
+    for (downs, lanes) in parts {
+        sum.extend_by(&interval(downs, lanes));
+    }
+    let state = LinkState::of_increase(&fabric, &sum);
+    assert_eq!([link, back].map(|l| state.downs.get(l)), [Some(2.0); 2]);
+    let ended = |q, l| state.ended.get(&(q, l)).copied();
+    assert_eq!(
+        [
+            ended(Q::Downs, link),
+            ended(Q::Downs, back),
+            ended(Q::Lanes, link)
+        ],
+        [Some(40.0), Some(30.0), Some(20.0)]
+    );
+    assert_eq!(state.ended.len(), 3);
+    sum.lose(Q::Downs, back, Missing::Reset);
+    let state = LinkState::of_increase(&fabric, &sum);
+    assert_eq!(state.downs.get(back), Some(1.0));
+}
+
 #[test]
 fn without_a_window_the_ratios_are_the_source_s_own() {
     let (fabric, link) = machine();

@@ -176,7 +176,9 @@ pub fn worst_first(
     }
     let down = |l: LinkId| state.lanes.get(l) == Some(0.0);
     let some = |column: &Column, l: LinkId| column.get(l).is_some_and(|n| n > 0.0);
-    let flaps = |l: LinkId| down(l) || some(&state.downs, l);
+    // Totals since the counters began have every restart of a host.
+    let is_now = state.window_seconds.is_some();
+    let flaps = |l: LinkId| down(l) || (is_now && some(&state.downs, l));
     let faulty = |l: &&LinkId| flaps(**l) || some(&state.errors, **l);
     let mut faults: Vec<LinkId> = links.iter().filter(faulty).copied().collect();
     faults.sort_by(|&a, &b| {

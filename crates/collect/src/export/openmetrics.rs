@@ -18,7 +18,7 @@ struct Family {
     factor: f64,
 }
 
-const FAMILIES: [Family; 14] = [
+const FAMILIES: [Family; 15] = [
     family(
         Quantity::ReceivedBytes,
         "received_bytes",
@@ -65,6 +65,12 @@ const FAMILIES: [Family; 14] = [
         Quantity::Errors,
         "errors",
         "Transmission errors and drops",
+        1.0,
+    ),
+    family(
+        Quantity::Downs,
+        "downs",
+        "Times that the port's link went down",
         1.0,
     ),
     family(

@@ -5,7 +5,7 @@ use crate::faults::SLOWER;
 use crate::infer::threshold;
 use crate::probe::component::Component;
 use hopbyte_fabric::units::{count, significant};
-use hopbyte_fabric::{LinkId, Quantity};
+use hopbyte_fabric::{End, LinkId, Quantity};
 use std::collections::BTreeSet;
 
 /// Bit errors per bit of a healthy link (InfiniBand specification, volume 2: at most 1e-12).
@@ -92,7 +92,7 @@ impl View<'_> {
         causes
     }
 
-    /// Links that went down within the window and are not down now.
+    /// Cables that went down within the window and are not down now.
     fn flapping(&self) -> Vec<(BTreeSet<LinkId>, Cause)> {
         let state = self.state;
         // Totals since the counters began say nothing about now.
@@ -103,18 +103,30 @@ impl View<'_> {
             .filter(|&l| state.window_seconds.is_some() && downs(l).is_some());
         let all: Vec<LinkId> = known.collect();
         let of = |&id: &LinkId| {
-            let (links, component) = self.whole_cable(id, |l| downs(l).map(|_| ()))?;
+            let back = self.fabric.reverse(id).filter(|&b| downs(b).is_some());
+            let links: BTreeSet<LinkId> = std::iter::once(id).chain(back).collect();
+            let (cable, link) = (Component::Cable(id), self.of_link(id));
+            let is_cable = back.is_some() && self.fabric.is_hop(id);
+            let component = if is_cable { cable } else { link };
             let most = links.iter().filter_map(|&l| downs(l)).fold(0.0, f64::max);
             let times = if most == 1.0 {
                 "once".into()
             } else {
                 format!("{} times", count(most as usize))
             };
+            let ends = [self.fabric.link(id).from, self.fabric.link(id).to];
+            let restart = match ends.iter().any(|end| !matches!(end, End::Router(_))) {
+                true => ", by its cable, or because its host restarted",
+                false => "",
+            };
+            let last = self.ended(Quantity::Downs, &links);
+            let last = last.map_or(String::new(), |at| format!(", the last time {at}"));
             let evidence = [
-                format!("It went down {times} in the window."),
+                format!("It went down {times} in the window{last}{restart}."),
                 format!("So did {} other links.", count(all.len() - links.len())),
             ];
-            Some((links, self.cause(Kind::Down, component, evidence)))
+            let is_first = links.first() == Some(&id);
+            is_first.then(|| (links, self.cause(Kind::Down, component, evidence)))
         };
         all.iter().filter_map(of).collect()
     }
@@ -134,9 +146,11 @@ impl View<'_> {
             }
             let (links, component) = self.whole_cable(id, |l| least(quantity, l))?;
             let fault = if lowest > 0.0 { fault } else { Kind::Down };
+            let until = self.ended(quantity, &links);
+            let until = until.map_or(String::new(), |at| format!(", until {at},"));
             let evidence = [
                 format!(
-                    "For a part of the window it had {} of its {of}.",
+                    "For a part of the window{until} it had {} of its {of}.",
                     percent(lowest / last)
                 ),
                 format!(
@@ -147,6 +161,15 @@ impl View<'_> {
             Some((links, self.cause(fault, component, evidence)))
         };
         state.least.keys().filter_map(of).collect()
+    }
+
+    /// The last time of a fault of links before the end of the window, where its parts are known.
+    fn ended(&self, quantity: Quantity, links: &BTreeSet<LinkId>) -> Option<String> {
+        let of = |&l: &LinkId| self.state.ended.get(&(quantity, l)).copied();
+        match links.iter().filter_map(of).reduce(f64::min)? {
+            0.0 => Some("at its end".into()),
+            seconds => Some(format!("{} s before its end", significant(seconds, 3))),
+        }
     }
 
     /// The links of a fault and their component: the cable where both directions have it alike, which is told once.

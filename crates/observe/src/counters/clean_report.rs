@@ -70,7 +70,10 @@ impl Clean {
                 let mad = mads::mad_name(&counter.name)?;
                 let is_listed = matches!(
                     counter.quantity,
-                    Quantity::Errors | Quantity::CreditStallCount | Quantity::CreditStallBytes
+                    Quantity::Errors
+                        | Quantity::Downs
+                        | Quantity::CreditStallCount
+                        | Quantity::CreditStallBytes
                 );
                 (is_listed && !self.unknown.iter().any(|u| u == mad)).then_some(0)
             })

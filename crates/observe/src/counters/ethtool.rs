@@ -156,9 +156,6 @@ const DRIVERS: [Driver; 8] = [
     },
 ];
 
-/// Times that the link went down: mlx5, bnxt_en.
-const DOWNS: [&str; 2] = ["link_down_events_phy", "link_down_events"];
-
 /// First line of each interface.
 const HEADING: &[u8] = b"NIC statistics:";
 
@@ -357,10 +354,10 @@ impl<'a> Statistics<'a> {
                 used.insert(name);
             }
         }
-        for name in DOWNS {
+        for name in names::DOWNS {
             if let Some(times) = self.value(text, name)? {
-                names::both(layout, port, name, Quantity::Downs, 1.0);
-                values.extend([Some(times); 2]);
+                names::downs(layout, port, name);
+                values.push(Some(times));
                 used.insert(name);
             }
         }

@@ -10,7 +10,7 @@ use crate::text::hexadecimal;
 use hopbyte_fabric::Quantity;
 
 /// Families of treydock's exporter behind `infiniband_switch_port_` and `infiniband_hca_port_`, and the kernel's counters.
-const FAMILIES: [(&str, &str); 12] = [
+const FAMILIES: [(&str, &str); 13] = [
     ("receive_data_bytes", "port_rcv_data"),
     ("transmit_data_bytes", "port_xmit_data"),
     ("receive_packets", "port_rcv_packets"),
@@ -29,6 +29,7 @@ const FAMILIES: [(&str, &str); 12] = [
     ),
     ("transmit_constraint_errors", "port_xmit_constraint_errors"),
     ("receive_constraint_errors", "port_rcv_constraint_errors"),
+    ("link_downed", "link_downed"),
 ];
 
 /// Start of all their families.

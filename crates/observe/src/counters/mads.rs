@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Counters: name in the MAD and the kernel's name, in the order of a reading.
-const COUNTERS: [(&str, &str); 12] = [
+const COUNTERS: [(&str, &str); 13] = [
     ("PortXmitData", "port_xmit_data"),
     ("PortRcvData", "port_rcv_data"),
     ("PortXmitPkts", "port_xmit_packets"),
@@ -33,6 +33,7 @@ const COUNTERS: [(&str, &str); 12] = [
     ("PortRcvSwitchRelayErrors", "port_rcv_switch_relay_errors"),
     ("PortXmitConstraintErrors", "port_xmit_constraint_errors"),
     ("PortRcvConstraintErrors", "port_rcv_constraint_errors"),
+    ("LinkDownedCounter", "link_downed"),
 ];
 /// Causes of `PortRcvErrors`, and of `PortXmitDiscards`, 16 bits each.
 const DETAILS: [&str; 10] = [
@@ -48,16 +49,15 @@ const DETAILS: [&str; 10] = [
     "PortSwHOQLifetimeLimitDiscards",
 ];
 /// Counters of events of a port's link or software: neither damaged nor dropped packets of the link.
-const EVENTS: [&str; 6] = [
+const EVENTS: [&str; 5] = [
     "LinkErrorRecoveryCounter",
-    "LinkDownedCounter",
     "LocalLinkIntegrityErrors",
     "ExcessiveBufferOverrunErrors",
     "VL15Dropped",
     "QP1Dropped",
 ];
 /// Reason for counters of events.
-const EVENT: &str = "count of events of a port (link down or recovered, buffer overrun, management packet dropped), not added to the errors of its link";
+const EVENT: &str = "count of events of a port (link recovered, buffer overrun, management packet dropped), not added to the errors of its link";
 /// Reason for ports that may be missing.
 const CUT: &str = "end of an output of ibqueryerrors, without '## Summary': ports may be missing";
 /// State of a port that `hopbyte-mads` prints: that of `PortInfo`, and codes of the active width and speed.

@@ -31,7 +31,7 @@ pub(crate) fn interface<'a>(
         "qdisc_backlog" => Q::QueuedBytes,
         "qdisc_overlimits" | "bql_stalls" => Q::CreditStallCount,
         "tx_speed" | "rx_speed" | "qdisc_rate" => Q::Capacity,
-        _ => return None,
+        _ => return downs(layout, port, name),
     };
     let factor = if name.ends_with("_speed") {
         MEGABIT
@@ -89,6 +89,24 @@ pub(crate) fn both(layout: &mut Layout, port: &Port, name: &str, quantity: Q, fa
     }
 }
 
+/// Counters of the times that a port's link went down: of InfiniBand, of mlx5 and bnxt_en (`ethtool -S`), of the kernel.
+pub(super) const DOWNS: [&str; 4] = [
+    "link_downed",
+    "link_down_events_phy",
+    "link_down_events",
+    "carrier_down_count",
+];
+
+/// Adds a counter of [`DOWNS`], which both directions of the link have ([`hopbyte_fabric::LinkState::downs`]).
+pub(super) fn downs<'a>(
+    layout: &'a mut Layout,
+    port: &Port,
+    name: &str,
+) -> Option<&'a mut Counter> {
+    let is_one = DOWNS.contains(&name);
+    is_one.then(|| layout.counter(port, name, Q::Downs, 1.0))
+}
+
 /// Adds an InfiniBand port's counter by the kernel's name (`/sys/class/infiniband/*/ports/*/counters`).
 ///
 /// Data are counted in words of four bytes. `port_xmit_wait` counts ticks of an unknown length that differs by
@@ -117,7 +135,11 @@ pub(crate) fn infiniband<'a>(
         "port_rcv_constraint_errors" | "port_xmit_constraint_errors" => {
             (Q::Errors, 1.0, Behaviour::sticky(8))
         }
-        _ => return None,
+        _ => {
+            let counter = downs(layout, port, name)?;
+            counter.behaviour = Behaviour::sticky(8);
+            return Some(counter);
+        }
     };
     let counter = layout.counter(port, name, quantity, factor);
     counter.behaviour = behaviour;
@@ -240,6 +262,8 @@ mod tests {
         assert_eq!((data.factor, data.quantity), (4.0, Q::ReceivedBytes));
         let wait = infiniband(&mut layout, &port, "port_xmit_wait", false).unwrap();
         assert!(wait.behaviour.sticky && wait.behaviour.highest() == 0xffff_ffff);
-        assert!(infiniband(&mut layout, &port, "link_downed", false).is_none());
+        let downed = infiniband(&mut layout, &port, "link_downed", false).unwrap();
+        assert!(downed.quantity == Q::Downs && downed.behaviour == Behaviour::sticky(8));
+        assert!(infiniband(&mut layout, &port, "link_error_recovery", false).is_none());
     }
 }

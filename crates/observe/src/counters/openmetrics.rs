@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// node_exporter's InfiniBand families and the kernel's counters; data are in bytes here, not words.
-const INFINIBAND: [(&str, &str); 10] = [
+const INFINIBAND: [(&str, &str); 11] = [
     ("port_data_received_bytes_total", "port_rcv_data"),
     ("port_data_transmitted_bytes_total", "port_xmit_data"),
     ("port_packets_received_total", "port_rcv_packets"),
@@ -32,10 +32,11 @@ const INFINIBAND: [(&str, &str); 10] = [
         "port_receive_switch_relay_errors_total",
         "port_rcv_switch_relay_errors",
     ),
+    ("link_downed_total", "link_downed"),
 ];
 
 /// The same for network devices.
-const NETWORK: [(&str, &str); 8] = [
+const NETWORK: [(&str, &str); 9] = [
     ("receive_bytes_total", "rx_bytes"),
     ("transmit_bytes_total", "tx_bytes"),
     ("receive_packets_total", "rx_packets"),
@@ -44,10 +45,11 @@ const NETWORK: [(&str, &str); 8] = [
     ("transmit_errs_total", "tx_errors"),
     ("receive_drop_total", "rx_dropped"),
     ("transmit_drop_total", "tx_dropped"),
+    ("carrier_down_changes_total", "carrier_down_count"),
 ];
 
 /// Suffixes of `hopbyte_port_*`, their quantities, and the factor to our units.
-const OURS: [(&str, Quantity, f64); 13] = [
+const OURS: [(&str, Quantity, f64); 14] = [
     ("received_bytes_total", Quantity::ReceivedBytes, 1.0),
     ("sent_bytes_total", Quantity::SentBytes, 1.0),
     ("received_packets_total", Quantity::ReceivedPackets, 1.0),
@@ -56,6 +58,7 @@ const OURS: [(&str, Quantity, f64); 13] = [
     ("credit_stall_seconds_total", Quantity::CreditStallNs, 1e9),
     ("credit_stalls_total", Quantity::CreditStallCount, 1.0),
     ("errors_total", Quantity::Errors, 1.0),
+    ("downs_total", Quantity::Downs, 1.0),
     ("lanes", Quantity::Lanes, 1.0),
     ("sent_lanes", Quantity::Lanes, 1.0),
     ("capacity_bytes_per_second", Quantity::Capacity, 1.0),

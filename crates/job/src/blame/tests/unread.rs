@@ -97,6 +97,20 @@ fn a_link_that_went_down_within_the_window_is_told() {
     };
     let evidence = "It went down 20 times in the window. So did 0 other links.";
     assert_eq!(told(&state), [(Kind::Down, "cable", evidence.to_owned())]);
+    state.ended.insert((Quantity::Downs, flaps), 20.0);
+    let evidence = evidence.replace("window.", "window, the last time 20.0 s before its end.");
+    assert_eq!(told(&state), [(Kind::Down, "cable", evidence)]);
+    // That of a host goes down when the host restarts, and is told once.
+    state.downs.set(flaps, Some(0.0));
+    state.downs.set(fabric.reverse(flaps).unwrap(), Some(0.0));
+    let node = &fabric.nodes()[0];
+    state.downs.set(node.eject, Some(1.0));
+    state.downs.set(node.inject, Some(1.0));
+    let evidence = "It went down once in the window, by its cable, or because its host restarted. So did 0 other links.";
+    assert_eq!(
+        told(&state),
+        [(Kind::Down, "host link", evidence.to_owned())]
+    );
     // Of totals it is not known when.
     state.window_seconds = None;
     assert_eq!(told(&state), []);

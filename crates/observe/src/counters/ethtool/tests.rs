@@ -216,8 +216,9 @@ fn a_link_that_went_down_is_counted_in_both_directions() {
     let fabric = hopbyte_fabric::spec::fabric("torus:4x4").unwrap();
     let node = fabric.node(fabric.node_named("n0-0").unwrap());
     let totals = bnxt(&[("link_down_events", 20)]);
+    let state = hopbyte_fabric::LinkState::of_totals(&fabric, &totals);
     for link in [node.eject, node.inject] {
-        assert_eq!(totals.get(Quantity::Downs, link), Some(20.0));
+        assert_eq!(state.downs.get(link), Some(20.0));
     }
 }
 

@@ -467,11 +467,11 @@ fn errors_that_fill_their_counter_are_at_least_those() {
 
 #[test]
 fn failures_of_a_link_are_said_and_no_errors() {
-    let report = "Errors for 0x2 \"s\"\n   GUID 0x2 port 4: [LinkDownedCounter == 12] [LinkErrorRecoveryCounter == 0]\n\n\
+    let report = "Errors for 0x2 \"s\"\n   GUID 0x2 port 4: [LinkDownedCounter == 12] [LinkErrorRecoveryCounter == 2]\n\n\
         ## Summary: 1 nodes checked, 1 bad nodes found\n";
     let block = "# Port counters: Lid 1 port 4 (CapMask: 0x1)\nPortSelect:......4\nLinkErrorRecoveryCounter:.7\nPortXmitWait:..0\n";
     for (input, name) in [
-        (report, "0x0000000000000002[4] LinkDownedCounter"),
+        (report, "0x0000000000000002[4] LinkErrorRecoveryCounter"),
         (block, "lid:1[4] LinkErrorRecoveryCounter"),
     ] {
         let mut left_out = LeftOut::default();
@@ -479,6 +479,13 @@ fn failures_of_a_link_are_said_and_no_errors() {
         let errors = (read[0].layout.counters.iter().enumerate())
             .filter(|(i, c)| c.quantity == Q::Errors && read[0].get(*i) > Some(0));
         assert_eq!(errors.count(), 0);
+        let downs = read[0]
+            .layout
+            .counters
+            .iter()
+            .position(|c| c.quantity == Q::Downs);
+        let expected = input.starts_with("Errors").then_some(12);
+        assert_eq!(read[0].get(downs.unwrap()), expected);
         let said: Vec<String> = left_out.sentences().collect();
         assert!(said.len() == 1 && said[0].contains(name), "{said:?}");
     }

@@ -32,7 +32,8 @@ const LONGEST: u64 = 4 << 20;
 pub const TLS_ALERT: [u8; 5] = [0x15, 3, 3, 0, 2];
 
 /// What is said of a collector that ends a connection before it said anything.
-pub const UNANSWERED: &str = "the collector closed the connection without an answer; does it require TLS (--tls-ca FILE)?";
+pub const UNANSWERED: &str =
+    "the collector closed the connection without an answer; does it require TLS (--tls-ca FILE)?";
 
 /// A connection.
 pub enum Wire {

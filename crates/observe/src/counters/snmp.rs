@@ -6,7 +6,8 @@
 //! IF-MIB::ifHCInOctets.7 = Counter64: 2195783498134
 //! ```
 //!
-//! Objects may also be numeric (`.1.3.6.1.2.1.31.1.1.1.6.7`, `iso.3.6…`). Several walks may follow each other, of one switch
+//! Objects may also be numeric (`.1.3.6.1.2.1.31.1.1.1.6.7`, `iso.3.6…`), without their MIB (`-Os`) or with the index in
+//! brackets (`-OX`), and values without their type (`-OQ`) and sign (`-Oq`). Several walks may follow each other, of one switch
 //! or of many: each starts with `sysUpTime` or `sysName`. The up-time is the clock of a reading. The older 32-bit counters
 //! of bytes wrap in seconds and are not read.
 
@@ -98,7 +99,33 @@ pub(super) fn is_line(line: &[u8]) -> bool {
         b"1.3.6.1.2.1.",
         b"RFC1213-MIB::",
     ];
-    STARTS.iter().any(|s| line.starts_with(s)) && memchr::memmem::find(line, b" = ").is_some()
+    let Some((object, value)) = halves(line) else {
+        return false;
+    };
+    !value.is_empty() && (STARTS.iter().any(|s| line.starts_with(s)) || is_short(object))
+}
+
+/// An object and its value: `OBJECT = VALUE`, or `OBJECT VALUE` (`-Oq`).
+fn halves(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (object, value) = line.split_at(memchr::memchr(b' ', line)?);
+    let value = value.trim_ascii_start();
+    Some((
+        object,
+        value.strip_prefix(b"=").unwrap_or(value).trim_ascii_start(),
+    ))
+}
+
+/// Whether an object of the system or of an interface has no MIB before it (`-Os`): `ifHCInOctets.7`.
+fn is_short(object: &[u8]) -> bool {
+    let end = object.iter().position(|&b| b == b'.' || b == b'[');
+    let (name, index) = object.split_at(end.unwrap_or(object.len()));
+    let is_index = index
+        .iter()
+        .all(|b| b.is_ascii_digit() || b".[]".contains(b));
+    let of_system = name == b"sysUpTimeInstance" || name == b"sysName";
+    let is_interface = name.starts_with(b"if") && name.get(2).is_some_and(u8::is_ascii_uppercase);
+    let is_word = name.iter().all(u8::is_ascii_alphanumeric);
+    is_index && (of_system || (is_interface && is_word && index.len() > 1))
 }
 
 /// An object: its name or the end of its identifier, and the index behind it.
@@ -107,9 +134,12 @@ fn object(line: &str) -> Option<(&str, &str)> {
     let own = numeric.iter().find_map(|start| line.strip_prefix(start));
     let name = match own {
         Some(numbers) => numbers,
-        None => line.split_once("::")?.1,
+        None => line.split_once("::").map_or(line, |(_, name)| name),
     };
-    name.rsplit_once('.').or(Some((name, "")))
+    let in_brackets = || name.strip_suffix(']')?.split_once('[');
+    in_brackets()
+        .or_else(|| name.rsplit_once('.'))
+        .or(Some((name, "")))
 }
 
 /// One walk of one switch.
@@ -130,17 +160,14 @@ pub(super) fn readings(
 ) -> Result<Vec<Reading>, InputError> {
     let mut walks = vec![Walk::default()];
     for line in text.lines() {
-        let content = lossy(line.trimmed()).into_owned();
-        let Some((left, right)) = content
-            .split_once(" = ")
-            .filter(|_| is_line(line.trimmed()))
-        else {
+        let Some((left, right)) = halves(line.trimmed()).filter(|_| is_line(line.trimmed())) else {
             continue;
         };
-        let (kind, value) = right.split_once(": ").unwrap_or(("", right));
-        let (column, index) = object(left).unwrap_or_default();
+        let (left, right) = (lossy(left), lossy(right));
+        let value = right.split_once(": ").map_or(&*right, |(_, value)| value);
+        let (column, index) = object(&left).unwrap_or_default();
         let is = |name: &str, numeric: &str| column == name || column == numeric;
-        let uptime = is("sysUpTime", "1.3") || left.contains("::sysUpTimeInstance");
+        let uptime = is("sysUpTime", "1.3") || left.ends_with("sysUpTimeInstance");
         let sys_name = is("sysName", "1.5");
         if (uptime || sys_name) && walks.last().is_some_and(|w| !w.values.is_empty()) {
             walks.push(Walk::default());
@@ -148,7 +175,11 @@ pub(super) fn readings(
         let Some(walk) = walks.last_mut() else { break };
         if uptime {
             walk.uptime_ns = Some(ticks(value).ok_or_else(|| {
-                text.error_in(line, right.as_bytes(), "Timeticks: (HUNDREDTHS) …")
+                text.error_in(
+                    line,
+                    right.as_bytes(),
+                    "Timeticks: (HUNDREDTHS) … or D:H:M:S.HUNDREDTHS",
+                )
             })?);
         } else if sys_name {
             walk.name = Some(unquoted(value).to_owned());
@@ -161,8 +192,8 @@ pub(super) fn readings(
             if new.0 < old.0 {
                 *old = new;
             }
-        } else if !kind.is_empty() {
-            left_out.note(OTHER, left);
+        } else {
+            left_out.note(OTHER, &*left);
         }
     }
     let read = walks.iter().filter(|w| !w.values.is_empty());
@@ -177,13 +208,24 @@ pub(super) fn readings(
     Ok(readings)
 }
 
-/// `(123456) 0:20:34.56`, or `123456`, in nanoseconds.
+/// `(123456) 0:20:34.56`, `123456`, or `0:0:20:34.56` with days (`-OQ`), in nanoseconds.
 fn ticks(value: &str) -> Option<u64> {
     let inner = value
         .strip_prefix('(')
         .and_then(|v| v.split_once(')'))
         .map_or(value, |(v, _)| v);
-    decimal(inner.trim().as_bytes())?.checked_mul(10_000_000)
+    let fields = inner.trim().split([':', '.']);
+    let fields: Option<Vec<u64>> = fields.map(|f| decimal(f.as_bytes())).collect();
+    let hundredths = match fields?[..] {
+        [hundredths] => Some(hundredths),
+        [days, hours, minutes, seconds, rest] => {
+            let parts = [(24, hours), (60, minutes), (60, seconds), (100, rest)];
+            let mut parts = parts.into_iter();
+            parts.try_fold(days, |sum, (n, part)| sum.checked_mul(n)?.checked_add(part))
+        }
+        _ => None,
+    };
+    hundredths?.checked_mul(10_000_000)
 }
 
 fn unquoted(value: &str) -> &str {

@@ -71,6 +71,48 @@ fn names_and_numbers_of_objects_are_one_switch_over_time() {
     assert!(said.iter().any(|s| s.contains("ifAlias")), "{said:?}");
 }
 
+/// Forms of net-snmp's `-O`: without types, signs, MIBs, and with brackets.
+#[test]
+fn quick_and_short_forms_are_the_same_walk() {
+    let (expected, _) = read(TABLES, None).unwrap();
+    let quick = TABLES.replace("Timeticks: (100) 0:00:01.00", "0:0:00:01.00");
+    let kinds = ["STRING: ", "Counter32: ", "Counter64: ", "Gauge32: "];
+    let quick = kinds
+        .iter()
+        .fold(quick, |text, kind| text.replace(kind, ""));
+    let short = |text: &str| {
+        let starts = ["IF-MIB::", "SNMPv2-MIB::", "DISMAN-EVENT-MIB::"];
+        starts
+            .iter()
+            .fold(text.to_owned(), |text, start| text.replace(start, ""))
+    };
+    let brackets = TABLES.replace(".7 = ", "[7] = ").replace(".8 = ", "[8] = ");
+    let forms = [
+        quick.clone(),
+        quick.replace(" = ", " "),
+        short(TABLES),
+        short(&quick.replace(" = ", " ")),
+        short(&brackets),
+        brackets,
+    ];
+    for form in forms {
+        let (found, said) = read(&form, None).unwrap();
+        assert_eq!(found, expected, "{form}");
+        assert!(said.iter().any(|s| s.contains("ifAlias")), "{said:?}");
+        assert!(form.lines().all(|l| is_line(l.as_bytes())), "{form}");
+    }
+    for other in [
+        "if a b",
+        "ifconfig.1 x",
+        "system.7 x",
+        "ifName.7",
+        "iface.1.2 = 3",
+    ] {
+        assert!(!is_line(other.as_bytes()), "{other}");
+    }
+    assert!(read(&quick.replace("0:0:00:01.00", "1:00.0"), None).is_err());
+}
+
 #[test]
 fn what_is_missing_or_doubled_is_refused() {
     let nameless = TABLES.replace("SNMPv2-MIB::sysName.0", "SNMPv2-MIB::sysContact.0");

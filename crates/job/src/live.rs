@@ -156,7 +156,8 @@ fn node(root: &Path, fabric: &Fabric, options: &CounterOptions) -> Result<String
     let name = options.node.clone().or_else(own).ok_or_else(|| {
         InputError::new(root.display().to_string(), "no host name", expected).hint(hint)
     })?;
-    if fabric.router_named(&name).is_none() && fabric.node_named(&name).is_none() {
+    let is_known = fabric.router_named(&name).is_some() || fabric.node_named(&name).is_some();
+    if !is_known && fabric.ports_of_host(&name).is_empty() {
         let expected = format!("a node of {}", fabric.source());
         return Err(InputError::new(root.display().to_string(), name, expected)
             .hint(hint)

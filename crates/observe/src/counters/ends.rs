@@ -39,10 +39,30 @@ impl Place {
         }
     }
 
-    /// The port of an interface by its number among those of the host; none if the host has more or fewer ports.
-    pub(super) fn by_order(&self, layout: &Layout, port: &Port) -> Option<NodeId> {
-        if self.ports.is_empty() {
+    /// The port of a host that is named after its adapter, as descriptions of InfiniBand are: `host mlx5_0`.
+    fn by_adapter(&self, fabric: &Fabric, port: &Port) -> Option<NodeId> {
+        let Port::Named(name) = port else { return None };
+        let (adapter, _) = name.split_once('/')?;
+        let last = |n: NodeId| fabric.node(n).name.rsplit(' ').next();
+        let mut own = self
+            .ports
+            .iter()
+            .copied()
+            .filter(|&n| last(n) == Some(adapter));
+        own.next().filter(|_| own.next().is_none())
+    }
+
+    /// The port of an interface by its number among those of the host; none if the host has more or fewer ports, or one
+    /// that is named after it.
+    pub(super) fn by_order(&self, fabric: &Fabric, layout: &Layout, port: &Port) -> Option<NodeId> {
+        if self.ports.is_empty() || self.by_adapter(fabric, port).is_some() {
             return None;
+        }
+        // Each of a host's Cassini NICs is a source of its own, and numbered in the host.
+        if let Port::Named(name) = port
+            && let Some(number) = name.strip_prefix("cxi").and_then(|n| n.parse().ok())
+        {
+            return self.ports.get::<usize>(number).copied();
         }
         let is_real =
             |p: &&Port| matches!(p, Port::Named(name) if virtual_interface(name).is_none());
@@ -146,7 +166,9 @@ impl Links {
             // The name of a switch with one node also finds the node.
             _ if is_unlisted(fabric, first, port) => Self::NONE,
             (Port::Named(_), _) => {
-                let node = place.node.or_else(|| place.by_order(&first.layout, port));
+                let by_adapter = || place.by_adapter(fabric, port);
+                let by_order = || place.by_order(fabric, &first.layout, port);
+                let node = place.node.or_else(by_adapter).or_else(by_order);
                 node.map_or(Self::NONE, at_host)
             }
             (Port::Gpu(number), _) => match &nvlinks(fabric, place, *number)[..] {

@@ -368,9 +368,10 @@ impl SourceJoint {
                 }
                 continue;
             }
-            if mapped(first, port, node.map).is_none() && place.by_order(layout, port).is_some() {
-                node.left_out
-                    .note(BY_ORDER, format!("{} {port}", layout.node));
+            let by_order = place.by_order(fabric, layout, port);
+            if by_order.is_some() && mapped(first, port, node.map).is_none() {
+                let name = format!("{} {port}", layout.node);
+                node.left_out.note(BY_ORDER, name);
             }
             joint.matched += usize::from(counters.iter().any(|i| value(i).is_some()));
             let sender = links.departures.first().map(|&l| fabric.link(l).from);
@@ -577,10 +578,7 @@ impl Slot {
 
 fn latest(time: Option<f64>, reading: &Reading) -> Option<f64> {
     let new = reading.moment.time_ns.map(|ns| ns as f64 / 1e9);
-    match (time, new) {
-        (Some(a), Some(b)) => Some(a.max(b)),
-        (a, b) => a.or(b),
-    }
+    time.into_iter().chain(new).reduce(f64::max)
 }
 
 /// A link with no lane in service has no known values, even if its ends counted something.

@@ -394,3 +394,37 @@ fn rates_of_a_file_are_added_up_while_it_is_written() {
     opened.set_modified(old).unwrap();
     assert_eq!(value(source.sample().unwrap(), name), None);
 }
+
+/// Each NIC is a source of its own; `cxi3` is the fourth port of its host, also where others are not read.
+#[test]
+fn cassini_nics_have_their_own_ports_of_a_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let fabric = spec::fabric("gpu-rails").unwrap();
+    let write_all = |bytes: usize, seconds: usize| {
+        for nic in [3, 5] {
+            let item = format!("sys/class/cxi/cxi{nic}/device/telemetry/hni_sts_rx_ok_octets");
+            let value = format!("{}@{seconds}.000000000\n", bytes * nic);
+            write(root, &[(&item, &value)]);
+        }
+    };
+    write_all(1000, 1);
+    let mut sources: Vec<Source> = open(&Places::captured(root, "h0"))
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(sources.len(), 2);
+    let mut readings = Vec::new();
+    for second in [1, 2] {
+        write_all(1000 * second, second);
+        readings.extend(sources.iter_mut().map(|s| s.sample().unwrap().clone()));
+    }
+    let joined = series(&fabric, "t", readings, &PortMap::new())
+        .unwrap()
+        .all();
+    for (port, nic) in fabric.ports_of_host("h0").into_iter().zip(0..) {
+        let expected = [3, 5].contains(&nic).then_some(1000.0 * f64::from(nic));
+        let eject = fabric.node(port).eject;
+        assert_eq!(joined[0].get(Q::ReceivedBytes, eject), expected, "cxi{nic}");
+    }
+}

@@ -196,6 +196,7 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
         *of_pair = of_pair.max(link.nominal.0);
     }
     let parallel = |link: &Link| routers(link).and_then(|ends| fastest.get(&ends)).copied();
+    let adapters = usual_rates(fabric);
     let mut lists: BTreeMap<&'static str, Vec<LinkId>> = BTreeMap::new();
     for id in fabric.link_ids() {
         let link = fabric.link(id);
@@ -209,7 +210,7 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
             lists.entry("asymmetric_cable").or_default().push(id);
         }
         let of_kind = usual.get(fabric.kind(id).name.as_str()).map(|(_, c)| c.0);
-        if [of_kind, parallel(link)]
+        if [of_kind, parallel(link), adapters.get(&id).copied()]
             .into_iter()
             .flatten()
             .any(|c| link.nominal.0 < c * 0.999)
@@ -221,7 +222,9 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
         "link_down" => "links are down",
         "degraded_link" => "links run with lanes missing",
         "asymmetric_cable" => "links have no equal link back over the same ports",
-        _ => "links are slower than most of their kind, or than another between the same routers",
+        _ => {
+            "links are slower than most of their kind, another between the same routers, or those of hosts with as many adapters"
+        }
     };
     lists
         .into_iter()
@@ -237,6 +240,43 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
             )
         })
         .collect()
+}
+
+/// Fewest hosts, and their share among those with as many adapters, whose rates are usual.
+const ALIKE: (usize, f64) = (3, 0.75);
+
+/// The usual rates of the links of hosts' adapters: those of most hosts with as many, the fastest first. An adapter that
+/// trained to half of its width or speed is of another kind than the others.
+fn usual_rates(fabric: &Fabric) -> HashMap<LinkId, f64> {
+    let mut hosts: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
+    for node in fabric.nodes() {
+        hosts.entry(&node.host).or_default().push(node);
+    }
+    let rate = |node: &Node| fabric.link(node.inject).nominal.0;
+    let mut alike: HashMap<usize, HashMap<Vec<u64>, usize>> = HashMap::new();
+    for nodes in hosts.values_mut() {
+        nodes.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+        let rates = nodes.iter().map(|n| rate(n).to_bits()).collect();
+        *alike
+            .entry(nodes.len())
+            .or_default()
+            .entry(rates)
+            .or_default() += 1;
+    }
+    let mut usual = HashMap::new();
+    for nodes in hosts.values() {
+        let of_size = &alike[&nodes.len()];
+        let all: usize = of_size.values().sum();
+        let is_usual =
+            |&(_, &n): &(&Vec<u64>, &usize)| n >= ALIKE.0 && n as f64 >= ALIKE.1 * all as f64;
+        let Some((rates, _)) = of_size.iter().find(is_usual) else {
+            continue;
+        };
+        for (node, &rate) in nodes.iter().zip(rates) {
+            usual.extend([node.inject, node.eject].map(|l| (l, f64::from_bits(rate))));
+        }
+    }
+    usual
 }
 
 /// Both ends of a link between routers.

@@ -306,6 +306,41 @@ fn tables_that_turn_in_a_circle_have_a_credit_loop() {
     assert!(check.findings.iter().any(|f| f.kind == "asymmetric_cable"));
 }
 
+/// An adapter that trained to half of its width is told by the other hosts with as many adapters.
+#[test]
+fn an_adapter_slower_than_those_of_other_hosts_is_told() {
+    let machine = |slow: &[(usize, usize)]| {
+        let mut b = FabricBuilder::new(Family::InfiniBand, "rails");
+        let kinds = [b.kind("4xNDR", false), b.kind("2xNDR", false)];
+        for rail in 0..8 {
+            let leaf = b.router(format!("leaf{rail}"), &[]);
+            for host in 0..4 {
+                let is_slow = slow.contains(&(host, rail));
+                let rate = BytesPerSecond(if is_slow { 25e9 } else { 50e9 });
+                let (name, kind) = (format!("h{host} mlx5_{rail}"), kinds[usize::from(is_slow)]);
+                b.node_with_link(name, format!("h{host}"), leaf, kind, rate);
+            }
+        }
+        b.finish().unwrap()
+    };
+    let slow = |fabric: &Fabric| {
+        let check = Check::of(fabric, &Routing::default_for(fabric), None);
+        let of = check.findings.into_iter().find(|f| f.kind == "slow_link");
+        of.map_or(Vec::new(), |f| f.links)
+    };
+    let one = machine(&[(1, 3)]);
+    let node = one.node(one.node_named("h1 mlx5_3").unwrap());
+    let mut expected = vec![node.inject, node.eject];
+    expected.sort();
+    assert_eq!(slow(&one), expected);
+    // A rail that is slower on every host was built so, and of two kinds of hosts neither is usual.
+    let rail: Vec<_> = (0..4).map(|host| (host, 7)).collect();
+    let half: Vec<_> = (0..2).map(|host| (host, 7)).collect();
+    for built in [vec![], rail, half] {
+        assert_eq!(slow(&machine(&built)), []);
+    }
+}
+
 #[test]
 fn a_healthy_torus_is_sound_and_a_broken_one_says_what_carries_more() {
     let whole = spec::machine("torus:4x4x4").unwrap();

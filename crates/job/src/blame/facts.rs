@@ -36,7 +36,9 @@ impl View<'_> {
             let lanes = self.state.lanes.get(id);
             lanes.filter(|&n| all >= 1.0 && n < all)
         };
-        let lowered = |id: LinkId| agreed.get(id).filter(|&s| s < SLOWER);
+        // Lanes out of service lower the rate, and are told themselves.
+        let left = |id| lanes(id).map_or(1.0, |n| n / f64::from(self.fabric.link(id).lanes));
+        let lowered = |id: LinkId| agreed.get(id).filter(|&s| s < SLOWER * left(id));
         for id in self.fabric.link_ids() {
             let link = self.fabric.link(id);
             if let Some((links, cable)) = self.whole_cable(id, |l| lanes(l).map(|n| n <= 0.0)) {

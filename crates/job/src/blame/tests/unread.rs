@@ -80,6 +80,23 @@ fn lanes_and_rates_that_came_back_are_told() {
     assert_eq!(told, expected);
 }
 
+/// Lanes out of service lower the rate on which the ends agree: one fault, unless it is lower still.
+#[test]
+fn lost_lanes_and_their_rate_are_one_fault() {
+    let (fabric, mut state) = quiet("gemini:2x2x8");
+    let l = link(&fabric, "c0-0c0s0g0 Z+");
+    let (lanes, rate) = (fabric.link(l).lanes, fabric.link(l).capacity().0);
+    state.lanes.set(l, Some(f64::from(lanes / 2)));
+    for (share, expected) in [
+        (0.5, vec![Kind::Lanes]),
+        (0.2, vec![Kind::Lanes, Kind::Slow]),
+    ] {
+        state.agreed.set(l, Some(share * rate));
+        let told: Vec<Kind> = faults(&fabric, &state).iter().map(|f| f.0).collect();
+        assert_eq!(told, expected);
+    }
+}
+
 /// A link that is up at both readings may have been down in between.
 #[test]
 fn a_link_that_went_down_within_the_window_is_told() {

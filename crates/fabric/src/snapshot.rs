@@ -499,7 +499,7 @@ impl Increase {
     /// With the lowest values of the sum.
     fn ended_with(&self, next: &Self) -> Least {
         let window = next.window_seconds.unwrap_or(0.0);
-        let last = |i: &Self, (quantity, link)| {
+        let last = |i: &Self, (quantity, link): (Quantity, LinkId)| {
             let is_down = quantity == Quantity::Downs && i.get(quantity, link) > Some(0.0);
             let known = i.ended.get(&(quantity, link)).copied();
             known.or(is_down.then_some(0.0))

@@ -223,7 +223,7 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
         "degraded_link" => "links run with lanes missing",
         "asymmetric_cable" => "links have no equal link back over the same ports",
         _ => {
-            "links are slower than most of their kind, another between the same routers, or those of hosts with as many adapters"
+            "links are slower than most of their kind, another between the same routers, or the same adapter of other hosts"
         }
     };
     lists
@@ -245,8 +245,9 @@ fn cabling(fabric: &Fabric) -> Vec<Finding> {
 /// Fewest hosts, and their share among those with as many adapters, whose rates are usual.
 const ALIKE: (usize, f64) = (3, 0.75);
 
-/// The usual rates of the links of hosts' adapters: those of most hosts with as many, the fastest first. An adapter that
-/// trained to half of its width or speed is of another kind than the others.
+/// The usual rates of the links of hosts with several adapters: those of most hosts with as many, the fastest first. An
+/// adapter that trained to half of its width or speed is of another kind than its neighbours. A host whose adapters are all
+/// slower is of another generation.
 fn usual_rates(fabric: &Fabric) -> HashMap<LinkId, f64> {
     let mut hosts: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
     for node in fabric.nodes() {
@@ -264,7 +265,7 @@ fn usual_rates(fabric: &Fabric) -> HashMap<LinkId, f64> {
             .or_default() += 1;
     }
     let mut usual = HashMap::new();
-    for nodes in hosts.values() {
+    for nodes in hosts.values().filter(|nodes| nodes.len() > 1) {
         let of_size = &alike[&nodes.len()];
         let all: usize = of_size.values().sum();
         let is_usual =
@@ -272,6 +273,9 @@ fn usual_rates(fabric: &Fabric) -> HashMap<LinkId, f64> {
         let Some((rates, _)) = of_size.iter().find(is_usual) else {
             continue;
         };
+        if rate(nodes[0]).to_bits() != rates[0] {
+            continue;
+        }
         for (node, &rate) in nodes.iter().zip(rates) {
             usual.extend([node.inject, node.eject].map(|l| (l, f64::from_bits(rate))));
         }

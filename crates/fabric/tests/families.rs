@@ -333,10 +333,11 @@ fn an_adapter_slower_than_those_of_other_hosts_is_told() {
     let mut expected = vec![node.inject, node.eject];
     expected.sort();
     assert_eq!(slow(&one), expected);
-    // A rail that is slower on every host was built so, and of two kinds of hosts neither is usual.
+    // A rail that is slower on every host, or all adapters of a host, were built so; of two kinds of hosts neither is usual.
     let rail: Vec<_> = (0..4).map(|host| (host, 7)).collect();
     let half: Vec<_> = (0..2).map(|host| (host, 7)).collect();
-    for built in [vec![], rail, half] {
+    let all: Vec<_> = (0..8).map(|rail| (1, rail)).collect();
+    for built in [vec![], rail, half, all] {
         assert_eq!(slow(&machine(&built)), []);
     }
 }

@@ -414,5 +414,10 @@ mod tests {
         assert_eq!(order(&state, Some(Metric::Used)), loaded);
         state.lanes.set(LinkId(7), Some(0.0));
         assert_eq!(order(&state, None)[..3], [LinkId(7), LinkId(last), worse]);
+        // A link that ever went down is no worse than one with errors, unless it did in the window.
+        state.downs.set(LinkId(5), Some(9.0));
+        assert_eq!(order(&state, None)[2], worse);
+        state.window_seconds = Some(1.0);
+        assert_eq!(order(&state, None)[2], LinkId(5));
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn csv(launch: &Launch<'_>) -> String {
     let mut text = String::from("rank,node,slot\n");
     for (rank, slot) in placement.slots().iter().enumerate() {
         let name = &fabric.node(slot.node).name;
-        let name = if name.contains([',', '"', '\n', '\r']) {
+        let name = if name.contains([',', '"', '#', '\n', '\r']) {
             format!("\"{}\"", name.replace('"', "\"\""))
         } else {
             name.clone()

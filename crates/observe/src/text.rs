@@ -13,7 +13,7 @@ mod cells;
 mod files;
 mod unreadable;
 
-pub use cells::{Cells, cell_texts, cells};
+pub use cells::{Cells, cell_texts, cells, without_comment};
 pub use files::open;
 
 use crate::ObserveError;

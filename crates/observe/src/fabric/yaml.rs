@@ -4,7 +4,7 @@
 mod flow;
 
 use self::flow::Flow;
-use crate::text::{Line, Text, lossy};
+use crate::text::{Line, Text, lossy, without_comment};
 use hopbyte_fabric::InputError;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::HashMap;
@@ -505,20 +505,6 @@ fn unquoted(text: &[u8]) -> String {
         inner.strip_suffix(&[*quote])
     });
     lossy(inner.unwrap_or(text)).into_owned()
-}
-
-/// A line without `# comment`, which begins the line or follows a blank, outside quotes.
-fn without_comment(line: &[u8]) -> &[u8] {
-    let mut quote = None;
-    for (i, &byte) in line.iter().enumerate() {
-        match (quote, byte) {
-            (None, b'#') if i == 0 || line[i - 1].is_ascii_whitespace() => return &line[..i],
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), _) if byte == open => quote = None,
-            _ => {}
-        }
-    }
-    line
 }
 
 #[cfg(test)]

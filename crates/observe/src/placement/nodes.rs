@@ -2,7 +2,7 @@
 
 use super::is_option;
 use crate::ObserveError;
-use crate::text::{Limits, Text, lossy};
+use crate::text::{Limits, Text, lossy, without_comment};
 use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId, similar};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -58,12 +58,11 @@ pub fn parse_node_list(
     let text = Text::read(Path::new(file), Limits::TEXT)?;
     let contents: Vec<(u64, Cow<'_, str>)> = text
         .lines()
-        .map(|line| (line.number, lossy(line.bytes)))
+        .map(|line| (line.number, lossy(without_comment(line.bytes))))
         .collect();
-    let lines = contents.iter().map(|(number, content)| {
-        let content = content.split('#').next().unwrap_or_default();
-        (*number, host_line(content))
-    });
+    let lines = contents
+        .iter()
+        .map(|(number, content)| (*number, host_line(content)));
     for (number, list) in added_up(lines) {
         let place = Place {
             file: text.file(),

@@ -2,7 +2,7 @@
 
 use super::nodes::{Names, deal};
 use crate::ObserveError;
-use crate::text::{Line, Text, decimal_u32, lossy};
+use crate::text::{Line, Text, decimal_u32, lossy, without_comment};
 use hopbyte_fabric::{Allocation, Fabric, FabricError, InputError, NodeId, Placement, Slot};
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,11 +20,10 @@ pub struct Placed {
     pub states_gpus: bool,
 }
 
-/// Lines without comments (`#` to the end of the line) that are not empty.
+/// Lines without comments that are not empty.
 pub(super) fn content_lines(text: &Text) -> impl Iterator<Item = Line<'_>> {
     text.lines().filter_map(|line| {
-        let end = line.bytes.iter().position(|&b| b == b'#');
-        let bytes = &line.bytes[..end.unwrap_or(line.bytes.len())];
+        let bytes = without_comment(line.bytes);
         let line = Line { bytes, ..line };
         (!line.trimmed().is_empty()).then_some(line)
     })

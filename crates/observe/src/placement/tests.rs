@@ -37,6 +37,14 @@ fn forms_of_launchers_and_of_names() {
     assert_eq!(ranks, expected);
     let [ranks, _] = seen("nid00005.cluster.example\nnid00003\n");
     assert_eq!(ranks, [(5, 0), (3, 0)]);
+    let [ranks, _] = seen("0,nid00005 # the first\n1,nid00003 # more\n");
+    assert_eq!(ranks, [(5, 0), (3, 0)]);
+    // Within a name it is no comment, which would leave the name of another node.
+    let error = read("0,nid00005#2\n", None).unwrap_err();
+    assert!(
+        error.contains("found nid00005#2, expected a node"),
+        "{error}"
+    );
     let [ranks, _] = seen("nid00005:2 binding=user:0,1\nnid00003:1\n");
     assert_eq!(ranks, [(5, 0), (5, 1), (3, 0)]);
     let run = |gpu: u32| {

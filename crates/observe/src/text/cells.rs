@@ -66,3 +66,20 @@ impl<'a> Cells<'a> {
         Some((text[..comma.unwrap_or(text.len())].trim_ascii_end(), false))
     }
 }
+
+/// A line without `# comment`, which begins the line or follows a blank, outside quotes: names such as `leaf#2` are whole.
+pub fn without_comment(line: &[u8]) -> &[u8] {
+    let mut quote = None;
+    for (i, &byte) in line.iter().enumerate() {
+        let before = i.checked_sub(1).map(|at| line[at]);
+        match (quote, byte) {
+            (None, b'#') if before.is_none_or(|b| b.is_ascii_whitespace()) => return &line[..i],
+            (None, b'"' | b'\'') if !before.is_some_and(|b| b.is_ascii_alphanumeric()) => {
+                quote = Some(byte);
+            }
+            (Some(open), _) if byte == open => quote = None,
+            _ => {}
+        }
+    }
+    line
+}

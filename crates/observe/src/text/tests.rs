@@ -227,3 +227,15 @@ fn files_that_are_shortened_while_they_are_read_are_not_taken_as_whole() {
     assert_eq!(found, "6 of 12 bytes: it was written meanwhile");
     assert!(Text::read(Path::new("/proc/self/status"), Limits::TEXT).is_ok());
 }
+
+#[test]
+fn comments_begin_with_a_blank_before_them() {
+    for (line, expected) in [
+        ("0,leaf#2 # the second", "0,leaf#2 "),
+        ("# all", ""),
+        ("0,\"sw #1\",3#", "0,\"sw #1\",3#"),
+        ("ann's # one", "ann's "),
+    ] {
+        assert_eq!(without_comment(line.as_bytes()), expected.as_bytes());
+    }
+}

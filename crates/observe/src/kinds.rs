@@ -53,6 +53,13 @@ pub enum Content {
 /// Files of a folder or archive that are looked at.
 const LOOKED_AT: usize = 8;
 
+/// Size up to which a refused file is read once more to recognise its kind: a small one may unpack to a thousand times as
+/// many bytes.
+const SMALL: Limits = Limits {
+    bytes: 1 << 26,
+    ..Limits::ANY
+};
+
 /// Begin of hopbyte's own documents that are looked at.
 const HEAD: usize = 256;
 
@@ -105,7 +112,7 @@ impl Content {
     /// The content of a file, or of the first files of a folder or archive.
     fn at(path: &Path) -> Option<(Self, &'static str)> {
         if path.is_file() {
-            let text = Text::read(path, Limits::ANY).ok()?;
+            let text = Text::read(path, SMALL).ok()?;
             if let Some(found) = Self::of(&text) {
                 return Some(found);
             }

@@ -287,6 +287,13 @@ impl Bounded {
             return Err(self.too_large().into());
         }
         self.binary |= new < CHUNK && memchr(0, &self.bytes[new..]).is_some();
+        // Zero bytes pack a thousandfold, and no format begins with as many.
+        if new == 0 && self.bytes.len() == CHUNK && self.bytes.iter().all(|&b| b == 0) {
+            let found = format!("{CHUNK} zero bytes at its begin");
+            let error = InputError::new(&self.file, found, "content");
+            let hint = "was the file written to its end? a disk that was full leaves such files";
+            return Err(error.hint(hint).into());
+        }
         if self.binary && self.limits.binary {
             return Ok(());
         }

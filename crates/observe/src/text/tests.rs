@@ -129,6 +129,11 @@ fn compressed_content_is_recognised_and_bounded() {
     let error = read(&bomb.finish().unwrap(), limits).unwrap_err();
     assert!(error.contains("more than 1048576 bytes"), "{error}");
 
+    let mut zeros = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    zeros.write_all(&vec![0; 1 << 22]).unwrap();
+    let error = read(&zeros.finish().unwrap(), Limits::ANY).unwrap_err();
+    assert!(error.contains("262144 zero bytes at its begin"), "{error}");
+
     let zst = ruzstd::encoding::compress_to_vec(
         &b"three\nfour\n"[..],
         ruzstd::encoding::CompressionLevel::Fastest,

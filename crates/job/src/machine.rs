@@ -119,6 +119,7 @@ impl Machine {
             let (name, text) = match word.strip_prefix('@') {
                 Some(path) => {
                     let text = Text::read(Path::new(path), Limits::TEXT)?;
+                    self.notes.extend(text.unended());
                     (path, lossy(text.bytes()).into_owned())
                 }
                 None => ("--down", word.clone()),

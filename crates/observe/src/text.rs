@@ -168,6 +168,21 @@ impl Text {
         text[start..].trim_ascii_start()
     }
 
+    /// Whether the last line has a line end.
+    pub fn is_ended(&self) -> bool {
+        self.bytes.last().is_none_or(|&b| b == b'\n')
+    }
+
+    /// Note on a text whose last line has no line end: a name or number cut short is one too. JSON and XML end in a bracket,
+    /// and binary content in no line.
+    pub fn unended(&self) -> Option<String> {
+        let is_cut = !self.is_ended() && !is_nested(&self.bytes) && !self.is_binary();
+        let file = self.file();
+        is_cut.then(|| {
+            format!("{file}: the last line has no line end: if the file was cut, so is this line")
+        })
+    }
+
     /// Refuses a text of more bytes than a format's documents may have.
     pub fn at_most(&self, bytes: usize, expected: impl Into<String>) -> Result<(), InputError> {
         if self.bytes.len() <= bytes {
@@ -305,7 +320,7 @@ impl Bounded {
             return Err(error.hint("is this the right file?").into());
         }
         self.end_lines(new);
-        if self.is_nested() {
+        if is_nested(&self.bytes) {
             return Ok(());
         }
         let longest = self.limits.line;
@@ -357,13 +372,6 @@ impl Bounded {
         }
     }
 
-    /// Whether it begins as JSON or XML does, which programs write without line ends.
-    fn is_nested(&self) -> bool {
-        let start = &self.bytes[..self.bytes.len().min(4096)];
-        let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start);
-        matches!(start.trim_ascii_start().first(), Some(b'{' | b'[' | b'<'))
-    }
-
     /// Error of a broken stream: the operating system's, or invalid compressed data.
     fn failed(&self, error: &io::Error) -> ObserveError {
         InputError::new(
@@ -384,6 +392,13 @@ impl Bounded {
             bytes: self.bytes,
         }
     }
+}
+
+/// Whether content begins as JSON or XML does, which programs write without line ends.
+fn is_nested(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(4096)];
+    let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start);
+    matches!(start.trim_ascii_start().first(), Some(b'{' | b'[' | b'<'))
 }
 
 /// A line of a [`Text`].

@@ -1,11 +1,16 @@
-//! Counter files that are read while they are written: every prefix of a small file of every format is refused, or
-//! gives only numbers that the whole file gives too.
+//! Files that are read while they are written, or were cut: every prefix of a small file of every format of counters is
+//! refused, or gives only numbers that the whole file gives too; of machines and traffic it is refused, noted, or gives the
+//! same as the whole file.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use hopbyte_fabric::{Fabric, Quantity, spec};
+use crate::common::{SUBNET, seeds, text};
+use hopbyte_fabric::{Fabric, Quantity, compact, spec};
 use hopbyte_observe::counters::{Counted, counter_series, known_formats};
+use hopbyte_observe::fabric::{Companions, read_machine_text};
+use hopbyte_observe::kinds::kinds;
 use hopbyte_observe::text::{Limits, Text};
+use hopbyte_observe::traffic::traffic;
 use hopbyte_observe::{CounterOptions, ObserveError};
 use std::collections::BTreeSet;
 
@@ -316,4 +321,87 @@ fn an_impossible_increase_of_a_file_is_missing() {
         let why = found.missing(Quantity::ReceivedBytes, link);
         assert_eq!(why.is_some(), expected.is_none());
     }
+}
+
+/// Content of a file as read, for comparison, and its notes.
+type Content = (Vec<u8>, Vec<String>);
+
+/// Reads a machine, or a companion of one, by the folder of its seeds.
+fn machine_content(folder: &str, bytes: &[u8]) -> Result<Content, String> {
+    let own = Text::from_bytes("file", bytes, Limits::ANY).map_err(|e| e.to_string())?;
+    let gemini = hopbyte_testdata::own("cray/gemini-2x2x8.interconnect.txt.zst");
+    let main = match folder {
+        "ib_tables" | "lid_matrix" | "guid_names" | "torus_dump" => text("file", SUBNET),
+        "phys_routes" => Text::read(&gemini, Limits::ANY).unwrap(),
+        _ => own.clone(),
+    };
+    let parts = ["intra", "inter"].map(|name| {
+        let found = seeds("codes_links")
+            .into_iter()
+            .find(|s| s.0.ends_with(name));
+        Text::from_bytes(name, &found.unwrap().1, Limits::ANY).unwrap()
+    });
+    let mut with = Companions::default();
+    match folder {
+        "ib_tables" | "lid_matrix" | "phys_routes" => with.routes = std::slice::from_ref(&own),
+        "guid_names" => with.names = Some(&own),
+        "torus_dump" => with.system_map = Some(&own),
+        "codes" => with.parts = &parts,
+        _ => {}
+    }
+    let machine = read_machine_text(&main, None, with).map_err(|e| e.to_string())?;
+    let hosts = format!("{:?}", machine.hosts).into_bytes();
+    let fabric = compact::to_bytes(&machine.fabric, &machine.routing);
+    Ok(([fabric, hosts].concat(), machine.notes))
+}
+
+fn traffic_content(bytes: &[u8]) -> Result<Content, String> {
+    let text = Text::from_bytes("file", bytes, Limits::ANY).map_err(|e| e.to_string())?;
+    let read = traffic(&text).map_err(|e| e.to_string())?;
+    let data = format!("{} {:?} {}", read.tasks, read.phases, read.in_turn);
+    Ok((data.into_bytes(), read.notes))
+}
+
+/// A machine, its companions, traffic and traces: cut within a line, they are refused, noted, or read as the whole file. A
+/// list that was cut behind a line cannot be told from a whole one.
+#[test]
+fn no_prefix_of_a_machine_or_of_traffic_is_believed() {
+    let folders: BTreeSet<&str> = kinds()
+        .iter()
+        .filter(|k| ["machines", "traffic", "traces"].contains(&k.name))
+        .flat_map(|k| k.formats.iter().map(|f| f.fuzz))
+        .collect();
+    let mut believed = Vec::new();
+    for folder in folders.iter().copied().chain(["guid_names", "lid_matrix"]) {
+        let read = |bytes: &[u8]| match folder {
+            "traffic" | "archive" => traffic_content(bytes),
+            _ => machine_content(folder, bytes),
+        };
+        let mut is_read = false;
+        for (name, mut bytes) in seeds(folder) {
+            if folder == "compact" {
+                compact::seal(&mut bytes);
+            }
+            // Some seeds are refused as a whole.
+            let Ok((whole, _)) = read(&bytes) else {
+                continue;
+            };
+            is_read = true;
+            let silent = (1..bytes.len()).filter(|&n| {
+                let found = read(&bytes[..n]);
+                let is_told = |notes: &[String]| notes.iter().any(|n| n.contains("cut"));
+                bytes[n - 1] != b'\n' && found.is_ok_and(|f| f.0 != whole && !is_told(&f.1))
+            });
+            let all: Vec<usize> = silent.collect();
+            if let Some(&n) = all.first() {
+                let shown = String::from_utf8_lossy(&bytes[n.saturating_sub(60)..n]).into_owned();
+                believed.push(format!(
+                    "{folder}/{name}, {} prefixes, {n} bytes: …{shown}",
+                    all.len()
+                ));
+            }
+        }
+        assert!(is_read, "no seed of {folder} is read");
+    }
+    assert!(believed.is_empty(), "{}", believed.join("\n"));
 }

@@ -41,7 +41,7 @@ impl End {
         };
         if last.is_empty() {
             Ok(())
-        } else if needs_line_end && !is_ended(text) {
+        } else if needs_line_end && !text.is_ended() {
             is_missing("a line end after the last line")
         } else if self == Self::Summary && !link_lines::is_ended(text, last) {
             is_missing("the summary as the last line")
@@ -57,10 +57,5 @@ impl End {
 /// a row.
 pub(super) fn is_unended(text: &Text, line: Line<'_>) -> bool {
     let end = text.bytes().as_ptr_range().end;
-    !is_ended(text) && line.bytes.as_ptr_range().end == end
-}
-
-/// Whether the last line has a line end.
-fn is_ended(text: &Text) -> bool {
-    text.bytes().last().is_none_or(|&b| b == b'\n')
+    !text.is_ended() && line.bytes.as_ptr_range().end == end
 }

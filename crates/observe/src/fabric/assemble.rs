@@ -65,6 +65,7 @@ impl Parts<'_> {
             let mut reader = infiniband::tables::TableReader::new(&fabric, addresses);
             for table in given {
                 let (table, of_folder) = table?;
+                self.notes.extend(table.unended());
                 reader.read(&table, of_folder, &mut self.notes)?;
             }
             reader.check_read(&first)?;
@@ -133,7 +134,9 @@ pub fn finish(
         check_tables_fit(&fabric)?;
         let mut reader = cray::phys_routes::PhysRoutes::new(&fabric, &routing);
         for text in first.take().into_iter().chain(routes) {
-            reader.read(&text?.0)?;
+            let (text, _) = text?;
+            notes.extend(text.unended());
+            reader.read(&text)?;
         }
         let other = reader.finish(&mut notes);
         routing = other.unwrap_or(routing);

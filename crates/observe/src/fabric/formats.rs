@@ -351,9 +351,12 @@ impl Format {
     }
 
     /// Reads a machine and merges its companions.
-    pub(super) fn read(self, parts: Parts<'_>) -> Result<Machine, ObserveError> {
+    pub(super) fn read(self, mut parts: Parts<'_>) -> Result<Machine, ObserveError> {
         let given = (parts.map.is_some(), parts.names.is_some());
         Self::check_companions(Some(self), parts.text.file(), given)?;
+        let texts = [Some(parts.text), parts.map, parts.names];
+        let texts = texts.into_iter().flatten().chain(parts.named);
+        parts.notes.extend(texts.filter_map(Text::unended));
         match self.row().read {
             Subnet(read) => {
                 let scan = read(parts.text)?;

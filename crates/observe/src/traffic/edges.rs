@@ -48,14 +48,7 @@ pub(super) fn csv(text: &Text) -> Result<Traffic, ObserveError> {
         None => pairs(text, entries),
     }?;
     traffic.notes.extend(incomplete(text));
-    traffic.notes.extend(unended(text));
     Ok(traffic)
-}
-
-/// Note on a list whose last line has no line end: a number cut short is a number too.
-fn unended(text: &Text) -> Option<String> {
-    let ended = text.bytes().last().is_none_or(|&b| b == b'\n');
-    (!ended).then(|| "the last line has no line end: if the file was cut, so is its number".into())
 }
 
 /// The first line of a list that `hopbyte record` wrote of a job that did not end by itself.
@@ -115,9 +108,28 @@ pub(super) fn triplets(text: &Text) -> Result<Traffic, ObserveError> {
     for line in content_lines(text) {
         entries.push(triplet(text, line, MAX_TASKS)?);
     }
-    let mut traffic = pairs(text, entries)?;
-    traffic.notes.extend(unended(text));
-    Ok(traffic)
+    if let (true, Some(head)) = (begins_with_sizes(&entries), content_lines(text).next()) {
+        let expected = "%%MatrixMarket above rows, columns and entries";
+        return Err(text
+            .error_at(head, expected)
+            .hint("without it, whether the matrix is symmetric is unknown: add %%MatrixMarket matrix coordinate real general (or symmetric); a list of ranks from 0 begins with the line src,dst,bytes")
+            .into());
+    }
+    pairs(text, entries)
+}
+
+/// Whether the first of some triplets is the size line of a Matrix Market file, and the others its indices from 1: the
+/// file lacks its first line.
+fn begins_with_sizes(entries: &[Entry]) -> bool {
+    let [(rows, columns, count, 0), rest @ ..] = entries else {
+        return false;
+    };
+    let is_entry = |e: &Entry| (1..=*rows).contains(&e.0) && (1..=*columns).contains(&e.1);
+    let all = rest.len() as f64;
+    // A square matrix may have been cut too.
+    (*count == all || (rows == columns && *count > all))
+        && !rest.is_empty()
+        && rest.iter().all(is_entry)
 }
 
 /// The number of tasks follows from the highest rank.
@@ -164,7 +176,6 @@ pub(super) fn topo(text: &Text) -> Result<Traffic, ObserveError> {
             "the last {silent} of {tasks} ranks send nothing: was the file cut?"
         ));
     }
-    traffic.notes.extend(unended(text));
     Ok(traffic)
 }
 

@@ -44,11 +44,21 @@ pub(super) fn line_of(text: &Text) -> String {
         .map_or_else(String::new, Line::text)
 }
 
+/// A finite number, also with an exponent as Fortran writes it: `1.0D+03`.
+pub(super) fn real(word: &[u8]) -> Option<f64> {
+    float(word).or_else(|| {
+        let exponent = word.iter().position(|b| b.eq_ignore_ascii_case(&b'd'))?;
+        let mut word = word.to_vec();
+        word[exponent] = b'e';
+        float(&word)
+    })
+}
+
 /// A number of bytes: finite and not negative, not necessarily an integer.
 pub(super) fn bytes(text: &Text, line: Line<'_>, word: &[u8]) -> Result<f64, InputError> {
     let value = match decimal(word) {
         Some(whole) => Some(whole as f64),
-        None => float(word),
+        None => real(word),
     };
     value
         .filter(|b| (0.0..=MAX_BYTES).contains(b))

@@ -377,7 +377,9 @@ impl Format {
                 .hint("recorders write a file for every rank (.prof, .hbr, IPM, TAU, mpitrace, traces); give any other file alone")
                 .into()),
         };
-        Ok((traffic?, None))
+        let mut traffic = traffic?;
+        traffic.notes.extend(texts.iter().filter_map(Text::unended));
+        Ok((traffic, None))
     }
 }
 

@@ -3,9 +3,9 @@
 //! ([`sparse`]) also `complex`, `hermitian` and `skew-symmetric` ones.
 
 use super::edges::{from_one, same_count, square};
-use super::entries::{Entry, bytes, single};
+use super::entries::{Entry, bytes, real, single};
 use crate::ObserveError;
-use crate::text::{Line, Text, decimal, float, lossy};
+use crate::text::{Line, Text, decimal, lossy};
 use hopbyte_fabric::{InputError, Traffic};
 
 pub(super) fn read(text: &Text) -> Result<Traffic, ObserveError> {
@@ -64,7 +64,7 @@ pub(super) fn sparse(text: &Text) -> Result<Sparse, InputError> {
         let words: Vec<&[u8]> = line.words().collect();
         let (i, j) = match words[..] {
             [i, j, ref values @ ..]
-                if values.len() == kind.values && values.iter().all(|v| float(v).is_some()) =>
+                if values.len() == kind.values && values.iter().all(|v| real(v).is_some()) =>
             {
                 (i, j)
             }

@@ -541,10 +541,32 @@ fn collective_calls_are_expanded_and_what_is_missing_is_said() {
 fn lists_that_may_be_cut_say_so() {
     let notes = |text: &str| read(text).unwrap().notes.join("\n");
     let line_end = "the last line has no line end";
-    for list in ["0 1 50\n1 0 70", "src,dst,bytes\n0,1,50\n1,0,70"] {
+    let symmetric = "%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n2 1 1.0D+03";
+    for list in [
+        "0 1 50\n1 0 70",
+        "src,dst,bytes\n0,1,50\n1,0,70",
+        "2 2 1 0\n1 2 50",
+        symmetric,
+        "1,2\n3,40",
+    ] {
         assert!(notes(list).contains(line_end), "{list}");
         assert!(!notes(&format!("{list}\n")).contains(line_end), "{list}");
     }
+    // Fortran's exponents.
+    assert_eq!(read(symmetric).unwrap().total().total_bytes(), 2000.0);
+    // Matrix Market without its first line, of which the symmetry is not known.
+    for list in [
+        "2 2 3\n1 2 50\n2 1 70\n1 1 4\n",
+        "2 2 9\n1 2 50\n",
+        "2 3 1\n1 3 5\n",
+    ] {
+        let error = read(list).unwrap_err();
+        assert!(
+            error.contains(":1: found 2 ") && error.contains("expected %%MatrixMarket"),
+            "{error}"
+        );
+    }
+    assert!(read("2 2 3\n0 2 50\n2 1 70\n1 1 4\n").is_ok());
     let ring = "4\n0 1 9\n1 2 9\n2 3 9\n";
     assert!(notes(ring).contains("the last 1 of 4 ranks send nothing"));
     assert_eq!(notes(&format!("{ring}3 0 9\n")), "");

@@ -175,5 +175,11 @@ fn pairs_of_a_group_without_a_cable_are_noted() {
         notes(&cut)
     );
     let whole = format!("{cut}{}", cable(3, 1, 5));
-    assert!(!notes(&whole).contains("was the file cut?"));
+    assert!(!notes(&whole).contains("cabled to each other"));
+    let bare = "3 of 3 switches have no network card; was the file cut?";
+    assert!(notes(&whole).contains(bare), "{}", notes(&whole));
+    let card = |n: u32| format!("0,x9c1r{n}j9,x9c1s{n}b0n0h0,,edge,0,,2,[]\n");
+    let whole = [whole, card(1), card(3), card(5)].concat();
+    assert_eq!(notes(&whole), "");
+    assert!(notes(whole.trim_end()).contains("the last line has no line end"));
 }

@@ -266,7 +266,7 @@ pub fn tree(nodes: &[(String, Vec<String>)], notes: &mut Vec<String>) -> Vec<Swi
             "{tops} switches at the top: they are assumed to be joined by one more"
         ));
     }
-    let mut switches = Vec::new();
+    let (mut switches, mut without_leaf) = (Vec::new(), Vec::new());
     for (path, children) in &known {
         if path.is_empty() && tops < 2 {
             continue;
@@ -278,6 +278,7 @@ pub fn tree(nodes: &[(String, Vec<String>)], notes: &mut Vec<String>) -> Vec<Swi
         if !own.is_empty() && !below.is_empty() {
             let name = format!("{} (nodes)", called(path));
             below.push(name.clone());
+            without_leaf.extend_from_slice(&own);
             let children = Vec::new();
             switches.push(Switch {
                 name,
@@ -300,6 +301,8 @@ pub fn tree(nodes: &[(String, Vec<String>)], notes: &mut Vec<String>) -> Vec<Swi
             });
         }
     }
+    let what = "no label of a leaf below a switch that has leaves: on a switch for these alone";
+    note_of(notes, &without_leaf, "node has", "nodes have", what);
     switches
 }
 
@@ -412,6 +415,7 @@ mod tests {
                 node("b", &["r1", "y"]),
                 node("c", &["r2", "y", "top"]),
                 node("d", &[]),
+                node("e", &["y", "top"]),
             ],
             &mut notes,
         );
@@ -425,9 +429,11 @@ mod tests {
             "x",
             "x/r1",
             "y",
+            "y (nodes)",
         ];
         assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
-        assert_eq!(notes.len(), 2);
+        assert_eq!(notes.len(), 3);
+        assert!(notes[2].starts_with("1 node has no label of a leaf") && notes[2].ends_with(": e"));
     }
 
     #[test]

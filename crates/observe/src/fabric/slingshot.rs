@@ -101,8 +101,8 @@ struct Cables {
     cards: BTreeMap<(Vec<u64>, String), Card>,
 }
 
-/// Reads a machine. Switches of a group are all cabled to each other; pairs that are not are noted, as they tell a file
-/// that was cut from a whole one.
+/// Reads a machine. Switches of a group are all cabled to each other and have nodes; those that are not or have none are
+/// noted, as they tell a file that was cut from a whole one.
 pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, FabricError> {
     let mut lines = text.lines().filter(|l| {
         let start = l.trimmed();
@@ -285,6 +285,20 @@ impl Cables {
             &are,
             &are,
             "not cabled to each other; was the file cut?",
+        );
+        let cards: HashSet<&str> = self.cards.values().map(|c| c.switch.as_str()).collect();
+        let names = self.switches.keys().map(|(_, name)| name);
+        let bare: Vec<String> = names
+            .filter(|s| !cards.contains(s.as_str()))
+            .cloned()
+            .collect();
+        let have = format!("of {} switches have", self.switches.len());
+        note_of(
+            notes,
+            &bare,
+            &have,
+            &have,
+            "no network card; was the file cut?",
         );
     }
 

@@ -111,6 +111,7 @@ pub fn read_model(text: &Text, notes: &mut Vec<String>) -> Result<Read, InputErr
         at: HashMap::new(),
         hosts: Vec::new(),
         homeless: Vec::new(),
+        bare: Vec::new(),
     };
     let blocks = yaml.get("blocks").or(yaml.get("capacity_blocks"));
     let blocks = blocks.ok_or_else(|| text.error("no blocks", "switches and blocks of nodes"))?;
@@ -122,6 +123,13 @@ pub fn read_model(text: &Text, notes: &mut Vec<String>) -> Result<Read, InputErr
         "block is",
         "blocks are",
         "below no switch: one without cables is assumed for each",
+    );
+    note_of(
+        notes,
+        &model.bare,
+        "switch has",
+        "switches have",
+        "no nodes below, left out; was the file cut?",
     );
     let hosts = model.hosts;
     match not_a_tree(&model.switches) {
@@ -137,6 +145,8 @@ struct Model<'a> {
     at: HashMap<String, usize>,
     hosts: Vec<KnownHost>,
     homeless: Vec<String>,
+    /// Switches without nodes.
+    bare: Vec<String>,
 }
 
 impl Model<'_> {
@@ -256,14 +266,19 @@ impl Model<'_> {
         if self.hosts.is_empty() {
             return Err(blocks.wrong(self.text, "blocks of nodes"));
         }
-        self.switches
-            .retain(|s| !(s.nodes.is_empty() && s.children.is_empty()));
-        let names: HashSet<String> = self.switches.iter().map(|s| s.name.clone()).collect();
-        for switch in &mut self.switches {
-            switch.children.retain(|c| names.contains(c));
+        // A switch whose last switch was left out has nothing below it either.
+        loop {
+            let is_bare = |s: &Switch| s.nodes.is_empty() && s.children.is_empty();
+            let bare: Vec<Switch> = self.switches.extract_if(.., |s| is_bare(s)).collect();
+            if bare.is_empty() {
+                break;
+            }
+            let names: HashSet<&str> = bare.iter().map(|s| s.name.as_str()).collect();
+            for switch in &mut self.switches {
+                switch.children.retain(|c| !names.contains(c.as_str()));
+            }
+            self.bare.extend(bare.into_iter().map(|s| s.name));
         }
-        self.switches
-            .retain(|s| !(s.nodes.is_empty() && s.children.is_empty()));
         Ok(())
     }
 }

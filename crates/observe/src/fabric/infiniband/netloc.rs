@@ -217,7 +217,7 @@ impl Netloc<'_> {
         );
         let nodes = fabric.nodes().len();
         let pairs = nodes * nodes.saturating_sub(1);
-        if !paths.is_empty() && paths.len() < pairs {
+        if paths.len() < pairs {
             notes.push(format!(
                 "paths of {} of {pairs} pairs of hosts are in the file: was it cut?",
                 paths.len()

@@ -176,7 +176,9 @@ impl Text {
     /// Note on a text whose last line has no line end: a name or number cut short is one too. JSON and XML end in a bracket,
     /// and binary content in no line.
     pub fn unended(&self) -> Option<String> {
-        let is_cut = !self.is_ended() && !is_nested(&self.bytes) && !self.is_binary();
+        let closes = matches!(self.last().last(), Some(b'}' | b']' | b'>'));
+        let is_whole = is_nested(&self.bytes) && closes;
+        let is_cut = !self.is_ended() && !is_whole && !self.is_binary();
         let file = self.file();
         is_cut.then(|| {
             format!("{file}: the last line has no line end: if the file was cut, so is this line")

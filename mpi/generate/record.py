@@ -279,7 +279,7 @@ NOT_WRAPPED = (
         "creation of communicators: messages of the library, not of the application",
     ),
     (
-        r"Comm_(spawn|spawn_multiple|accept|connect|join|get_parent)|Open_port|Close_port|(Unp|P)ublish_name|Lookup_name",
+        r"Comm_(accept|connect|join|get_parent)|Open_port|Close_port|(Unp|P)ublish_name|Lookup_name",
         "other worlds: messages of the library; the application's messages to them are counted",
     ),
     (r"File_\w*errhandler|Register_datarep", "MPI-IO: local"),
@@ -448,6 +448,7 @@ def hooks() -> dict[str, str]:
         table[name] = persistent(collected)
     table |= {name: persistent("") for name in NO_SENDS}
     table |= {name: f"hopbyte_rma_count({arguments});" for name, arguments in RMA.items()}
+    table |= {name: "hopbyte_started(root, comm, *intercomm);" for name in ("Comm_spawn", "Comm_spawn_multiple")}
     for name, (hook, arguments) in COLLECTIVES.items():
         collect = f"hopbyte_collective_{hook}(&sink, {arguments});"
         table[name] = f"hopbyte_collective_{hook}(NULL, {arguments});"

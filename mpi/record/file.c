@@ -247,6 +247,14 @@ static void group_write(const struct hopbyte_group *g)
     free(text);
 }
 
+/* Lines so far outlive the process. */
+static void text_commit(void)
+{
+    struct hopbyte_live_state state = hopbyte_live_state();
+    state.text = hopbyte_file_flush();
+    hopbyte_live_commit(state);
+}
+
 void hopbyte_file_define(void)
 {
     if (!file.stream)
@@ -257,9 +265,7 @@ void hopbyte_file_define(void)
     }
     for (const struct hopbyte_group *g; (g = hopbyte_group_at((uint16_t)file.groups_written)); file.groups_written++)
         group_write(g);
-    struct hopbyte_live_state state = hopbyte_live_state();
-    state.text = hopbyte_file_flush();
-    hopbyte_live_commit(state);
+    text_commit();
 }
 
 /* The group of a line, `-` if it has no number. */
@@ -322,9 +328,22 @@ void hopbyte_unknown(const char *name, const char *reason)
     if (at == count && count < NAMES && file.stream) {
         names[count++] = name;
         line_write("unknown\t%s\t%s", name, reason);
-        struct hopbyte_live_state state = hopbyte_live_state();
-        state.text = hopbyte_file_flush();
-        hopbyte_live_commit(state);
+        text_commit();
+    }
+    hopbyte_unlock();
+}
+
+void hopbyte_started(int root, MPI_Comm comm, MPI_Comm children)
+{
+    int me = RANK_OUTSIDE, count = 0;
+    NEXT(Comm_rank)(comm, &me);
+    NEXT(Comm_remote_size)(children, &count);
+    if (me != root)
+        return;
+    hopbyte_lock();
+    if (file.stream) {
+        line_write("started\t%d", count);
+        text_commit();
     }
     hopbyte_unlock();
 }
@@ -334,9 +353,7 @@ void hopbyte_file_call(int call)
     if (!file.stream)
         return;
     line_write("call\t%d\t%s", call, hopbyte_call_names[call]);
-    struct hopbyte_live_state state = hopbyte_live_state();
-    state.text = hopbyte_file_flush();
-    hopbyte_live_commit(state);
+    text_commit();
 }
 
 static void times_write(void)

@@ -564,6 +564,8 @@ void hopbyte_group_write(FILE *out, const struct hopbyte_group *g);
 uint64_t hopbyte_file_flush(void);
 /* A call that the record does not contain, or not as messages: written at once, the first time for each name. */
 void hopbyte_unknown(const char *name, const char *reason);
+/* Written by the root of a call that started processes, at once: launchers may keep the preload from them. */
+void hopbyte_started(int root, MPI_Comm comm, MPI_Comm children);
 /* Writes the remaining entries and the trailer, and gives the file its final name. `ended` is the trailer's word. */
 void hopbyte_file_finish(const char *ended);
 

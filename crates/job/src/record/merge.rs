@@ -9,7 +9,7 @@ use hopbyte_fabric::Traffic;
 use hopbyte_observe::read_traffic;
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::trace::recorded;
-use hopbyte_observe::traffic::{INCOMPLETE, RankHead, incomplete, live, others, unknown};
+use hopbyte_observe::traffic::{INCOMPLETE, Others, RankHead, incomplete, live, unknown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -106,8 +106,7 @@ pub struct Ranks {
     sizes: BTreeSet<usize>,
     jobs: BTreeSet<String>,
     files: BTreeMap<usize, usize>,
-    /// Processes that the job started.
-    spawned: usize,
+    others: Others,
     /// Ranks that printed why they have no record.
     unwritten: BTreeSet<usize>,
     /// Host and how it ended, by rank in the first world.
@@ -136,8 +135,8 @@ impl Ranks {
 
     fn add(&mut self, text: &Text) -> Result<()> {
         let head = RankHead::parse(text)?;
+        self.others.add(&head);
         if head.spawned {
-            self.spawned += 1;
             return Ok(());
         }
         if head.host.is_empty() {
@@ -235,7 +234,7 @@ impl Ranks {
         let ends = self.ranks.iter();
         incomplete(ends.map(|(&rank, (_, ended))| (rank as u32, ended.as_str())))
             .or_else(|| unknown(self.unknown.iter()))
-            .or_else(|| others(self.spawned))
+            .or_else(|| self.others.note())
     }
 
     /// Number of hosts.
@@ -542,6 +541,16 @@ mod tests {
                 .incomplete()
                 .unwrap()
                 .contains("1 processes that the job started")
+        );
+        // Without files of their own.
+        parent
+            .add(&with(0, "finalize", "started\t2\nstarted\t3\n"))
+            .unwrap();
+        assert!(
+            parent
+                .incomplete()
+                .unwrap()
+                .contains("5 processes that the job started")
         );
         assert_eq!(ranks.hosts(), 2);
         assert_eq!(

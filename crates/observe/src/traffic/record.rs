@@ -154,11 +154,12 @@ fn read_on(
     let ends = heads.iter().filter(|h| !h.spawned);
     let ends = ends.map(|h| (h.rank, h.ended.as_str()));
     let unknown = unknown(heads.iter().flat_map(|h| &h.unknown));
-    let spawned = heads.iter().filter(|h| h.spawned).count();
+    let mut others = Others::default();
+    heads.iter().for_each(|head| others.add(head));
     let first = incomplete(ends).into_iter().chain(unknown);
     let outside = (outside > 0)
         .then(|| format!("{INCOMPLETE}{outside} messages to other worlds are left out"));
-    notes.splice(0..0, first.chain(others(spawned)).chain(outside));
+    notes.splice(0..0, first.chain(others.note()).chain(outside));
     let mut traffic = phases.finish(source, tasks)?;
     traffic.notes = notes;
     traffic.in_turn = true;
@@ -255,11 +256,27 @@ pub fn unknown<'a>(calls: impl Iterator<Item = &'a (String, String)>) -> Option<
     (!told.is_empty()).then(|| format!("{INCOMPLETE}calls without messages in the record ({told})"))
 }
 
-/// A note about processes that the job started, if it did.
-pub fn others(spawned: usize) -> Option<String> {
-    (spawned > 0).then(|| {
-        format!("{INCOMPLETE}{spawned} processes that the job started are another world: their traffic is left out")
-    })
+/// Processes that the job started: those with files of their own, or more if the launcher started some without the recorder.
+#[derive(Debug, Default)]
+pub struct Others {
+    files: u64,
+    started: u64,
+}
+
+impl Others {
+    /// Counts the process of this file, if the job started it, and those that it started.
+    pub fn add(&mut self, head: &RankHead) {
+        self.files += u64::from(head.spawned);
+        self.started = self.started.saturating_add(head.started);
+    }
+
+    /// A note about them, if there were any.
+    pub fn note(&self) -> Option<String> {
+        let processes = self.files.max(self.started);
+        (processes > 0).then(|| {
+            format!("{INCOMPLETE}{processes} processes that the job started are another world: their traffic is left out")
+        })
+    }
 }
 
 fn cells(line: Line<'_>) -> Vec<&[u8]> {

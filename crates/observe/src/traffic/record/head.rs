@@ -15,6 +15,8 @@ pub struct RankHead {
     pub size: usize,
     /// Whether `MPI_Comm_spawn` started it.
     pub spawned: bool,
+    /// Processes that it started, which may have no files.
+    pub started: u64,
     /// The launcher's name of the job.
     pub job: Option<String>,
     /// Its host; empty if the file has none.
@@ -95,6 +97,7 @@ impl RankHead {
             rank: 0,
             size: 0,
             spawned: false,
+            started: 0,
             job: None,
             host: String::new(),
             ended: "without a word".to_owned(),
@@ -113,6 +116,12 @@ impl RankHead {
                 [b"rank", n] => rank = Some((line, n)),
                 [b"size", n] => size = Some(task_count(text, line, n)?),
                 [b"spawned", flag] => head.spawned = flag == b"1",
+                [b"started", n, ..] => {
+                    let count = decimal(n);
+                    let count =
+                        count.ok_or_else(|| text.error_in(line, n, "a count of processes"))?;
+                    head.started = head.started.saturating_add(count);
+                }
                 [b"unknown", name, reason, ..] => head.unknown.push((own(name), own(reason))),
                 [b"ended", word, ..] => head.ended = own(word),
                 [b"library", name, ..] => {

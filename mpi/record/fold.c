@@ -73,15 +73,17 @@ static uint64_t piece_hash(const struct hopbyte_fold *f, int64_t from, int64_t t
     return f->prefix[to] - f->prefix[from] * powers[to - from];
 }
 
-static void list_push(struct hopbyte_fold *f, struct hopbyte_fold_node node)
+/* Adds a node; the caller fills in what it is. Built in its place: copies of what was just stored wait for the stores. */
+static struct hopbyte_fold_node *list_push(struct hopbyte_fold *f, uint64_t hash)
 {
-    int64_t at = f->count, *head = &f->last[node.hash & (f->last_room - 1)];
-    node.before = *head;
-    node.before_loop = at == 0 ? -1 : f->list[at - 1].loop ? at - 1 : f->list[at - 1].before_loop;
+    int64_t at = f->count++, *head = &f->last[hash & (f->last_room - 1)];
+    struct hopbyte_fold_node *node = &f->list[at];
+    node->hash = hash;
+    node->before = *head;
+    node->before_loop = at == 0 ? -1 : node[-1].loop ? at - 1 : node[-1].before_loop;
     *head = at;
-    f->list[at] = node;
-    f->prefix[at + 1] = f->prefix[at] * FACTOR + node.hash;
-    f->count++;
+    f->prefix[at + 1] = f->prefix[at] * FACTOR + hash;
+    return node;
 }
 
 static void list_pop(struct hopbyte_fold *f, int64_t count)
@@ -179,7 +181,7 @@ static void loop_create(struct hopbyte_fold *f, int64_t length)
     body_merge(f, body, &f->list[f->count + length], length);
     counts_add(f, loop, 2, 1);
     f->nodes++;
-    list_push(f, (struct hopbyte_fold_node){.hash = mixed(loop->body_hash + (uint64_t)length), .loop = loop});
+    list_push(f, mixed(loop->body_hash + (uint64_t)length))->loop = loop;
 }
 
 /* Looks for a repetition that the last node completes; true if the list has changed. */
@@ -246,15 +248,16 @@ void hopbyte_fold_append(struct hopbyte_fold *f, uint32_t event, double gap, dou
         f->failed = true;
         return;
     }
-    struct hopbyte_fold_node node = {.hash = mixed(event + UINT64_C(1)),
-                                     .event = event,
-                                     .sums = {gap, inside, bytes, bytes, bytes, 1}};
+    uint64_t hash = mixed(event + UINT64_C(1));
     /* A loop that this event does not continue is complete, and may complete a loop around it. */
-    while (f->count && f->list[f->count - 1].loop && first_hash(&f->list[f->count - 1]) != node.hash && fold_try(f))
+    while (f->count && f->list[f->count - 1].loop && first_hash(&f->list[f->count - 1]) != hash && fold_try(f))
         follow_begin(f);
     f->nodes++;
-    list_push(f, node);
-    if (f->following >= 0 && follow(f, node.hash))
+    struct hopbyte_fold_node *node = list_push(f, hash);
+    node->event = event;
+    node->loop = NULL;
+    node->sums = (struct hopbyte_fold_sums){gap, inside, bytes, bytes, bytes, 1};
+    if (f->following >= 0 && follow(f, hash))
         return;
     if (fold_try(f))
         follow_begin(f);

@@ -50,12 +50,21 @@ void hopbyte_trace_leave(void)
     __atomic_store_n(&hopbyte_tracing_on, false, __ATOMIC_RELAXED);
 }
 
-static uint64_t sig_hash(const struct hopbyte_sig *sig)
+/* A sig in three words. Its fields are put together one by one: a load of several that were just stored waits for them. */
+struct sig_words {
+    uint64_t word[3];
+};
+static inline struct sig_words sig_words(const struct hopbyte_sig *sig, uint16_t phase)
 {
-    uint64_t words[3] = {0};
-    memcpy(words, sig, sizeof *sig);
-    uint64_t hash = words[0] * UINT64_C(0x9e3779b97f4a7c15) ^ words[1] * UINT64_C(0xff51afd7ed558ccd) ^
-                    words[2] * UINT64_C(0xc4ceb9fe1a85ec53);
+    uint64_t calls = sig->op | (uint64_t)sig->kind << 8 | (uint64_t)sig->group << 16;
+    calls |= (uint64_t)phase << 32 | (uint64_t)sig->comm << 48 | (uint64_t)sig->how << 56;
+    return (struct sig_words){{calls, (uint32_t)sig->peer | (uint64_t)(uint32_t)sig->tag << 32, (uint32_t)sig->slot}};
+}
+
+static uint64_t sig_hash(struct sig_words words)
+{
+    uint64_t hash = words.word[0] * UINT64_C(0x9e3779b97f4a7c15) ^ words.word[1] * UINT64_C(0xff51afd7ed558ccd) ^
+                    words.word[2] * UINT64_C(0xc4ceb9fe1a85ec53);
     return hash ^ hash >> 32;
 }
 
@@ -74,7 +83,7 @@ static bool sigs_grow(void)
     trace.index = index;
     trace.room = room;
     for (uint32_t i = 0; i < trace.count; i++) {
-        uint64_t at = sig_hash(&sigs[i]) & (room * 2 - 1);
+        uint64_t at = sig_hash(sig_words(&sigs[i], sigs[i].phase)) & (room * 2 - 1);
         while (index[at])
             at = (at + 1) & (room * 2 - 1);
         index[at] = i + 1;
@@ -82,16 +91,21 @@ static bool sigs_grow(void)
     return true;
 }
 
-/* Number of a sig; UINT32_MAX without memory. */
-static uint32_t sig_number(const struct hopbyte_sig *sig)
+/* Number of a sig in a phase; UINT32_MAX without memory. */
+static uint32_t sig_number(const struct hopbyte_sig *sig, uint16_t phase)
 {
     if (trace.count == trace.room && !sigs_grow())
         return UINT32_MAX;
-    uint64_t mask = (uint64_t)trace.room * 2 - 1, at = sig_hash(sig) & mask;
-    for (; trace.index[at]; at = (at + 1) & mask)
-        if (memcmp(&trace.sigs[trace.index[at] - 1], sig, sizeof *sig) == 0)
+    struct sig_words words = sig_words(sig, phase);
+    uint64_t mask = (uint64_t)trace.room * 2 - 1, at = sig_hash(words) & mask;
+    for (; trace.index[at]; at = (at + 1) & mask) {
+        const struct hopbyte_sig *known = &trace.sigs[trace.index[at] - 1];
+        struct sig_words other = sig_words(known, known->phase);
+        if (memcmp(&words, &other, sizeof words) == 0)
             return trace.index[at] - 1;
+    }
     trace.sigs[trace.count] = *sig;
+    trace.sigs[trace.count].phase = phase;
     trace.index[at] = ++trace.count;
     return trace.count - 1;
 }
@@ -120,12 +134,11 @@ static void clock_look(void)
     trace.next_look = hopbyte_clock() + (uint64_t)(wait / hopbyte_tick_seconds());
 }
 
-static void event_append(struct hopbyte_sig sig, double bytes, double gap, double inside)
+static void event_append(const struct hopbyte_sig *sig, double bytes, double gap, double inside)
 {
     if (trace.cut || trace.over)
         return;
-    sig.phase = (uint16_t)__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED);
-    uint32_t number = sig_number(&sig);
+    uint32_t number = sig_number(sig, (uint16_t)__atomic_load_n(&hopbyte_recorder.phase, __ATOMIC_RELAXED));
     if (number == UINT32_MAX) {
         trace.cut = "out of memory";
         return;
@@ -154,7 +167,7 @@ static void deferred_tell(void)
         if (call->sigs[i].op == TRACE_COLLECTIVE)
             items_append(&call->items, call->sigs[i].slot, &call->gap);
         else
-            event_append(call->sigs[i], call->bytes[i], call->gap, 0);
+            event_append(&call->sigs[i], call->bytes[i], call->gap, 0);
         call->gap = 0;
     }
 }
@@ -163,7 +176,7 @@ void hopbyte_event_add(struct hopbyte_sig sig, double bytes)
 {
     if (__builtin_expect(deferred && deferred != &open_call, 0))
         deferred_tell();
-    event_append(sig, bytes, own.gap, own.inside);
+    event_append(&sig, bytes, own.gap, own.inside);
     own.gap = own.inside = 0;
 }
 
@@ -296,12 +309,12 @@ static void collective_append(const struct hopbyte_item *item, int32_t slot, dou
         sig.peer = -1;
     }
     for (int i = 0; i < rows.count && rows.count <= ROWS; i++) {
-        event_append((struct hopbyte_sig){.op = TRACE_ROW, .peer = rows.peer[i], .tag = -1, .slot = -1}, rows.bytes[i],
+        event_append(&(struct hopbyte_sig){.op = TRACE_ROW, .peer = rows.peer[i], .tag = -1, .slot = -1}, rows.bytes[i],
                      *gap, *inside);
         *gap = *inside = 0;
     }
     trace.rounded += rows.count > ROWS;
-    event_append(sig, (double)item->bytes, *gap, *inside);
+    event_append(&sig, (double)item->bytes, *gap, *inside);
     *gap = *inside = 0;
     rows.count = 0;
 }

@@ -41,7 +41,7 @@ mod training;
 pub use advice::{Advice, Refusal};
 pub use check::{Checked, Difference, OffCore, Seen, Split, same_host};
 pub use error::ApplyError;
-pub use fabric_formats::{FabricFormat, Written, write_fabric};
+pub use fabric_formats::{FabricFormat, Written, folded_parts, write_fabric};
 pub use files::{Staged, Together, beside, readable_name, write_atomic, write_atomic_by};
 pub use launcher::{Launcher, Prepared};
 pub use layout::{Job, Launch, SlotCores};

@@ -473,6 +473,11 @@ fn numbered(name: &str) -> Option<(&str, &str, u64)> {
 
 /// A host list: `n[01-04,07],login`.
 pub fn folded(names: &[String]) -> String {
+    folded_parts(names).join(",")
+}
+
+/// The parts of a host list: `n[01-04,07]` and `login`.
+pub fn folded_parts(names: &[String]) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut i = 0;
     while i < names.len() {
@@ -504,7 +509,7 @@ pub fn folded(names: &[String]) -> String {
             _ => format!("{prefix}[{}]", list.join(",")),
         });
     }
-    parts.join(",")
+    parts
 }
 
 #[cfg(test)]

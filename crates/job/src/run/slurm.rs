@@ -2,11 +2,12 @@
 
 use super::allocation::{MOST, names};
 use hopbyte_fabric::{Allocation, Fabric, NodeId};
+use hopbyte_apply::folded_parts;
 use hopbyte_observe::host_list;
 use std::cell::LazyCell;
 use std::collections::HashMap;
 
-/// Ranges of hosts that a remark has.
+/// Parts of a list of hosts that a remark has.
 const MOST_SHOWN: usize = 64;
 
 /// A remark on the slots of an allocation of Slurm's own list, if they are not the tasks that `srun` starts on its nodes.
@@ -45,11 +46,7 @@ fn unlike(
         return None;
     }
     let mut counted = counted(&hosts, &tasks);
-    let more = if counted.len() > MOST_SHOWN {
-        ",…"
-    } else {
-        ""
-    };
+    let more = ["", ",…"][usize::from(counted.len() > MOST_SHOWN)];
     counted.truncate(MOST_SHOWN);
     Some(format!(
         "Slurm gives the nodes other numbers of tasks (SLURM_TASKS_PER_NODE), which srun would start in order: --nodes {}{more} takes \
@@ -58,29 +55,16 @@ fn unlike(
     ))
 }
 
-/// Hosts with their tasks as a list of nodes, `n[01-64]:4,n65:2`.
+/// Hosts with their tasks as parts of a list of nodes, `n[01-64]:4` and `n65:2`.
 fn counted(hosts: &[String], tasks: &[u32]) -> Vec<String> {
-    let cut = |host: &str| {
-        let stem = host.trim_end_matches(|c: char| c.is_ascii_digit());
-        (stem.len(), host[stem.len()..].parse::<u64>().ok())
-    };
-    let follows = |a: &str, b: &str| {
-        let ((at, first), (other, next)) = (cut(a), cut(b));
-        let numbers = first
-            .zip(next)
-            .is_some_and(|(a, b)| a.checked_add(1) == Some(b));
-        numbers && a.len() == b.len() && a[..at] == b[..other]
-    };
-    let all: Vec<(&String, u32)> = hosts.iter().zip(tasks.iter().copied()).collect();
-    let runs = all.chunk_by(|a, b| a.1 == b.1 && follows(a.0.as_str(), b.0.as_str()));
-    let run = |run: &[(&String, u32)]| match run {
-        [(first, n), .., (last, _)] => {
-            let (stem, from) = first.split_at(cut(first.as_str()).0);
-            format!("{stem}[{from}-{}]:{n}", &last[stem.len()..])
-        }
-        _ => run.iter().map(|(host, n)| format!("{host}:{n}")).collect(),
-    };
-    runs.map(run).collect()
+    let mut at = 0;
+    let runs = tasks.chunk_by(|a, b| a == b).flat_map(|run| {
+        let names = &hosts[at..at + run.len()];
+        at += run.len();
+        let parts = folded_parts(names).into_iter();
+        parts.map(|part| format!("{part}:{}", run[0]))
+    });
+    runs.collect()
 }
 
 /// Slurm's `4(x3),2`.

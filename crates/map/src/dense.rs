@@ -520,11 +520,7 @@ mod tests {
         let dense = Dense::new(&graph, &slots, &distances);
         let mut last = dense.cost_of(&start);
         for most in [0, 1_000, 10_000, 50_000, 400_000] {
-            let effort = Effort {
-                planned: Length::Trials(400_000),
-                left: most,
-                stop: Stop::default(),
-            };
+            let mut effort = Effort::new(Length::Trials(400_000), most, Stop::default());
             let budget = effort.part(1.0, false);
             let mut rng = Random::new(1);
             let (end, _, cut) = search(&graph, &slots, &distances, &start, budget, &mut rng);

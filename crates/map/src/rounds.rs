@@ -254,6 +254,8 @@ struct Rounds<'r, P: Paths, D: Distances> {
     told: Mutex<Told>,
     span: Span,
     flag: Stop,
+    /// The flag, or the end of the time.
+    end: Stop,
     /// The flag, or the end of the sequence's share of the time.
     stop: Stop,
     /// Trials that are left, of each run of a wave.
@@ -292,8 +294,16 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             flag
         };
         let starts = Starts::new(&engine, run.candidates, first, options.seed, stop);
+        let end = match options.trials {
+            Some(_) => flag,
+            None => span.stop(flag),
+        };
         let mut found = Found::default();
-        for start in starts.best().take_while(|_| !flag.is_set()) {
+        for (number, start) in starts.best().enumerate() {
+            // The most promising one even late: on large machines the starts alone take longer than a short time.
+            if flag.is_set() || (number > 0 && end.is_set()) {
+                break;
+            }
             run.keep(&mut found, start)?;
         }
         let runs = options.runs.max(1);
@@ -309,6 +319,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
                 best: f64::INFINITY,
             }),
             flag,
+            end,
             stop: match options.trials {
                 Some(_) => flag,
                 None => span.until(share, flag),
@@ -367,12 +378,8 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
     /// Searches all placements of a small job; whether that succeeded.
     fn settle(&mut self) -> Result<bool, MapError> {
         let (run, found) = (self.run, &mut self.found);
-        let stop = match run.options.trials {
-            Some(_) => self.flag,
-            None => self.span.stop(self.flag),
-        };
         let reference = &run.candidates[run.reference].2;
-        let Some(optimum) = exact(run.problem, run.cost(found), reference, stop) else {
+        let Some(optimum) = exact(run.problem, run.cost(found), reference, self.end) else {
             return Ok(false);
         };
         if let Some(place_of) = optimum.place_of {
@@ -403,6 +410,9 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
 
     /// Runs from the most promising start until the time ends.
     fn last(&mut self) -> Result<(), MapError> {
+        if self.end.is_set() {
+            return Ok(());
+        }
         let passed = self.span.passed();
         let planned = self.spent as f64 * (1.0 / passed.max(1e-9) - 1.0);
         let until = passed + STARTS * (1.0 - passed);
@@ -424,6 +434,9 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
     fn draw(&mut self, trials: u64, wave: u64, stop: Stop) -> Result<(), MapError> {
         let again = (self.run.options.seed, wave);
         for start in self.starts.more(&self.engine, trials, again, stop) {
+            if self.end.is_set() {
+                break;
+            }
             if self.run.keep(&mut self.found, &start)? {
                 self.best_at = self.spent;
                 self.origin = Some((Recipe::Whole, start));
@@ -460,11 +473,7 @@ impl<'r, P: Paths, D: Distances> Rounds<'r, P, D> {
             let from = self.placement(start, &mut rng);
             // A run from the best placement continues the run that found it.
             let origin = (!matches!(start, Start::Best)).then(|| (recipe, from.clone()));
-            let effort = Effort {
-                planned,
-                left,
-                stop,
-            };
+            let effort = Effort::new(planned, left, stop);
             let tell = || self.tell(used);
             let outcome = self.engine.run((recipe, from), effort, &mut rng, &tell);
             Some((outcome, origin))

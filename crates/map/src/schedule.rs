@@ -93,15 +93,34 @@ pub(crate) struct Effort {
     pub(crate) planned: Length,
     pub(crate) left: u64,
     pub(crate) stop: Stop,
+    begin: Instant,
+    /// Shares of the parts so far.
+    given: f64,
 }
 
 impl Effort {
-    /// A share of the planned length; `cheap` trials are counted fourfold.
-    pub(crate) fn part(&self, share: f64, cheap: bool) -> Budget {
+    /// Begins now.
+    pub(crate) fn new(planned: Length, left: u64, stop: Stop) -> Self {
+        Self {
+            planned,
+            left,
+            stop,
+            begin: Instant::now(),
+            given: 0.0,
+        }
+    }
+
+    /// A share of the planned length; `cheap` trials are counted fourfold. Time between parts, which is long on large
+    /// machines, is taken off the next one.
+    pub(crate) fn part(&mut self, share: f64, cheap: bool) -> Budget {
         let many = if cheap { LINEAR_TRIALS } else { 1 };
+        self.given += share;
         let planned = match self.planned {
             Length::Trials(n) => Length::Trials(((n as f64 * share) as u64).saturating_mul(many)),
-            Length::Seconds(seconds) => Length::Seconds(seconds * share),
+            Length::Seconds(seconds) => {
+                let left = seconds * self.given - self.begin.elapsed().as_secs_f64();
+                Length::Seconds(left.max(0.0))
+            }
         };
         Budget {
             planned,
@@ -118,7 +137,11 @@ impl Effort {
 
     /// Whether nothing is left.
     pub(crate) fn is_over(&self) -> bool {
-        self.left == 0 || self.stop.is_set()
+        let late = match self.planned {
+            Length::Trials(_) => false,
+            Length::Seconds(seconds) => self.begin.elapsed().as_secs_f64() >= seconds,
+        };
+        late || self.left == 0 || self.stop.is_set()
     }
 }
 
@@ -209,5 +232,28 @@ impl Schedule {
     /// Trials so far.
     pub(crate) fn trials(&self) -> u64 {
         self.trials
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Budget, Effort, Length, Stop};
+    use std::time::Duration;
+
+    #[test]
+    fn time_between_parts_is_taken_off_the_next() {
+        let mut effort = Effort::new(Length::Seconds(1000.0), u64::MAX, Stop::default());
+        let seconds = |budget: Budget| match budget.planned {
+            Length::Seconds(seconds) => seconds.round(),
+            Length::Trials(_) => f64::NAN,
+        };
+        effort.begin -= Duration::from_secs(70);
+        assert_eq!(seconds(effort.part(0.05, false)), 0.0);
+        assert_eq!(seconds(effort.part(0.5, true)), 480.0);
+        assert!(!effort.is_over());
+        effort.begin -= Duration::from_secs(930);
+        assert!(effort.is_over());
+        let trials = Effort::new(Length::Trials(0), 1, Stop::default());
+        assert!(!trials.is_over());
     }
 }

@@ -8,6 +8,22 @@ use hopbyte_map::{Baseline, Certificate, Objective, Options, Problem, baseline, 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// On a large dragonfly a search of a few trials starts from a random placement too, which spreads the load over all cables
+/// between groups, and lowers its hop-bytes.
+#[test]
+fn the_random_baseline_of_a_large_machine_is_improved() {
+    let spec::Described { fabric, routing } =
+        spec::machine("slingshot:16x16:nodes=16,global=4").unwrap();
+    let exchange = declared::traffic("stencil:16x16x16:27").unwrap().total();
+    let alloc = allocation(&fabric, &(0..4096).map(|n| (n, 1)).collect::<Vec<_>>());
+    let problem = Problem::new(&fabric, &routing, &exchange, &alloc);
+    let (_, found) = map(&problem, &quick(1, 10_000), &|_| {}).unwrap();
+    let (which, random) = found.best_baseline;
+    assert_eq!(which, Baseline::Random);
+    let (was, now) = (random.hop_bytes, found.result.hop_bytes);
+    assert!(now < was, "{now} hop-bytes, {was} of the random baseline");
+}
+
 /// With one seed a search is the beginning of every longer one.
 #[test]
 fn a_longer_search_is_never_worse() {

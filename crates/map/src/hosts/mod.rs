@@ -299,11 +299,7 @@ fn by_unit<D: Distances>(
     let one = |number: usize| {
         let mut rng = Random::stream(options.seed, STREAM + number as u64);
         let (rank, recipe) = RUNS[number];
-        let effort = Effort {
-            planned: Length::Trials(planned),
-            left: u64::MAX,
-            stop,
-        };
+        let effort = Effort::new(Length::Trials(planned), u64::MAX, stop);
         engine
             .run((recipe, starts.get(rank)), effort, &mut rng, &|| {})
             .into_best()

@@ -389,11 +389,7 @@ pub(crate) fn over<P: Paths>(
             true => Length::Seconds(options.seconds * (1.0 - span.passed())),
             false => Length::Trials(planned),
         };
-        let effort = Effort {
-            planned: length,
-            left,
-            stop,
-        };
+        let effort = Effort::new(length, left, stop);
         let from = |number: usize| match (wave as usize * runs + number) % 3 {
             0 => tried.order.clone(),
             n => starts[(wave as usize + n - 1) % starts.len()].clone(),

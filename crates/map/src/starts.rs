@@ -3,7 +3,7 @@
 use crate::bisect::planned;
 use crate::boxes::boxed;
 use crate::construct::greedy;
-use crate::coords::{Point, grid_points, place_points, point, reflected};
+use crate::coords::{DIMS, Point, grid_points, place_points, point, reflected};
 use crate::dual::dual_bisect;
 use crate::engine::Engine;
 use crate::evaluate::Evaluation;
@@ -14,6 +14,7 @@ use crate::regrid::TaskGrid;
 use crate::schedule::Stop;
 use hopbyte_fabric::Placement;
 use hopbyte_fabric::random::Random;
+use std::cmp::Reverse;
 
 /// Maximum places × tasks for the greedy start.
 const GREEDY: usize = 1 << 21;
@@ -85,6 +86,13 @@ impl Starts {
             grid: TaskGrid::of(problem.exchange, engine.graph),
             points: place_points(problem),
         };
+        let corner = match (&starts.grid, &starts.points) {
+            (Some(grid), Some(points)) => corner(points, &engine.rooms, &grid.dims),
+            _ => None,
+        };
+        let is_new = |fill: &Vec<u32>| !starts.fills.contains(fill);
+        let corner = corner.filter(is_new);
+        starts.fills.extend(corner);
         starts.fold(engine, trials, (seed, 0), stop);
         if tasks <= BISECTED || starts.grid.is_none() || starts.points.is_none() {
             for fill in starts.fills.iter().take_while(|_| !stop.is_set()) {
@@ -279,6 +287,34 @@ fn spread(rooms: &[u32], tasks: usize) -> impl Iterator<Item = Vec<u32>> {
     strides
         .take_while(move |s| *s <= widest)
         .map(move |s| slots().step_by(s).take(tasks).collect())
+}
+
+/// Tasks on a corner of the places that is as wide as the grid of tasks, the longest side along the longest: with spare
+/// nodes neighbours are then one hop apart. `None` if places take several tasks, or have no such corner.
+fn corner(points: &[Point], rooms: &[u32], dims: &[u32]) -> Option<Vec<u32>> {
+    if rooms.iter().any(|&room| room != 1) {
+        return None;
+    }
+    let mut sizes = dims.to_vec();
+    sizes.sort_by_key(|&size| Reverse(size));
+    let mut sides: Vec<(usize, Vec<f32>)> = (0..DIMS)
+        .map(|d| {
+            let mut values: Vec<f32> = points.iter().map(|p| p[d]).collect();
+            values.sort_by(f32::total_cmp);
+            values.dedup();
+            (d, values)
+        })
+        .collect();
+    sides.sort_by_key(|(_, values)| Reverse(values.len()));
+    let mut last = [0.0; DIMS];
+    for (number, (d, values)) in sides.iter().enumerate() {
+        let size = sizes.get(number).map_or(1, |&size| size as usize);
+        last[*d] = *values.get(size - 1)?;
+    }
+    let is_inside = |p: &Point| p.iter().zip(&last).all(|(c, last)| c <= last);
+    let fill: Vec<u32> = points.iter().map(|p| u32::from(is_inside(p))).collect();
+    let is_whole = fill.iter().sum::<u32>() == sizes.iter().product::<u32>();
+    is_whole.then_some(fill)
 }
 
 /// Tasks on every place.

@@ -125,6 +125,9 @@ fn grids_are_folded_into_grids_of_other_dimensions() {
         ("stencil:16x12:5", "torus:4x4x4x3", 1),
         ("stencil:12x8x2:7:periodic", "torus:4x3x2x4x2", 1),
         ("stencil:12x12:5", "gemini:6x3x2", 4),
+        // More nodes than tasks: a corner of the machine.
+        ("stencil:3x5x3:7", "torus:8x6x4", 1),
+        ("stencil:3x3x3x3:9", "torus:8x8x8x8", 1),
     ] {
         let fabric = spec::fabric(machine).unwrap();
         let routing = Routing::default_for(&fabric);

@@ -57,6 +57,11 @@ pub fn misspelt(path: &str) -> Option<String> {
         }
     }
     let (head, rest) = path.split_at(path.find(':').unwrap_or(path.len()));
+    if let Some((name, spec, _)) = PRESETS.iter().find(|p| p.0 == head && !rest.is_empty()) {
+        return Some(format!(
+            "{name} is a known machine, which takes no options; its spec does: {spec}"
+        ));
+    }
     // `alltoall:16:1000` without its first word.
     if let Some(name) = Collective::near(head).filter(|_| !rest.is_empty()) {
         return Some(format!(
@@ -74,7 +79,12 @@ pub fn misspelt(path: &str) -> Option<String> {
         .filter(|name| is_form || !head.contains(name.as_str()))
         .collect();
     let nearest = near.first().filter(|_| !path.contains('/'))?;
-    let meant = near.iter().map(|name| format!("{name}{rest}"));
+    // Known machines take no options.
+    let options = |name: &str| match PRESETS.iter().any(|preset| preset.0 == name) {
+        true => "",
+        false => rest,
+    };
+    let meant = near.iter().map(|name| format!("{name}{}", options(name)));
     let meant = meant.collect::<Vec<_>>().join(" or ");
     let list = match TRAFFIC_SPECS
         .iter()
@@ -112,6 +122,11 @@ mod tests {
             ("alltoal:16", "did you mean collective:alltoall:16?"),
             ("stencil:4x4:5", "swapped"),
             ("torus:4x4", "swapped"),
+            ("gpu-rail:hosts=16", "did you mean gpu-rails? "),
+            (
+                "gpu-rails:hosts=16",
+                "takes no options; its spec does: fattree:down=",
+            ),
         ] {
             assert!(misspelt(path).unwrap().contains(word), "{path}");
         }

@@ -274,6 +274,10 @@ fn topologies_that_slurm_refuses_are_refused() {
             ":1: found extra, expected KEY=VALUE",
         ),
         (
+            "SwitchName=a Nodes=n1\nInclude racks.conf",
+            ":2: found Include, expected the lines of the included file",
+        ),
+        (
             "BlockSizes=4,x",
             ":1: found BlockSizes=4,x, expected sizes such as",
         ),

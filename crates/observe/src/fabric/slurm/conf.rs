@@ -25,6 +25,9 @@ const NAMES: [&str; 3] = ["SwitchName", "BlockName", "RingName"];
 /// First words of further lines that `scontrol` prints: blocks together, and tori.
 const PRINTED: [&str; 2] = ["AggregatedBlock", "TorusName"];
 
+/// Hint to a line that Slurm replaces by another file.
+const INCLUDE: &str = "one file is read: write the lines of the included file in place of this one";
+
 /// Whether a line is in this format.
 pub fn recognise(line: Line<'_>) -> bool {
     let first = line.words().next().and_then(setting);
@@ -119,7 +122,10 @@ impl Reader<'_> {
         let mut level = None;
         for word in words(content) {
             let wrong = |expected: &str| self.text.error_in(line, word, expected);
-            let (key, value) = setting(word).ok_or_else(|| wrong("KEY=VALUE"))?;
+            let (key, value) = setting(word).ok_or_else(|| match is_key(word, "Include") {
+                true => wrong("the lines of the included file").hint(INCLUDE),
+                false => wrong("KEY=VALUE"),
+            })?;
             let mut list = || {
                 let names = self.names.of(&lossy(value));
                 names.ok_or_else(|| wrong("names such as node[01-16,20],other").hint(LIST))

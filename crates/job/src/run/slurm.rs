@@ -1,8 +1,8 @@
 //! Numbers of tasks that Slurm gives to the nodes of a job.
 
 use super::allocation::{MOST, names};
-use hopbyte_fabric::{Allocation, Fabric, NodeId};
 use hopbyte_apply::folded_parts;
+use hopbyte_fabric::{Allocation, Fabric, NodeId};
 use hopbyte_observe::host_list;
 use std::cell::LazyCell;
 use std::collections::HashMap;

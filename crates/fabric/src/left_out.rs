@@ -24,6 +24,9 @@ impl LeftOut {
         reason: impl Into<String>,
         names: impl ExactSizeIterator<Item = String>,
     ) {
+        if names.len() == 0 {
+            return;
+        }
         let (count, listed) = self.0.entry(reason.into()).or_default();
         *count += names.len();
         for name in names {

@@ -161,7 +161,7 @@ def test_a_verb_with_swapped_letters_is_known(user: User, words: list[str], mean
 def test_a_dry_run_as_json(user: User) -> None:
     shown = json.loads(user.types("run", "--json", "--dry-run", "sh", "-c", "exit 1").stdout)
     assert shown["schema"] == "hopbyte.run/1" and shown["command"] == ["sh", "-c", "exit 1"]
-    assert shown["unchanged"] and shown["remarks"] == ["command unchanged: one host, nothing to place"]
+    assert shown["unchanged"] and shown["remarks"] == ["command unchanged: `sh` is no known launcher"]
 
 
 def test_a_missing_program_names_the_installed_sources(user: User) -> None:

@@ -2,7 +2,9 @@
 
 use super::child::{Ended, run_until};
 use super::output::said_by;
-use super::preload::{PRELOAD, open_mpi_files, with_preload};
+use super::preload::{
+    PRELOAD, exported, exporting, is_srun, last_rule_of_flux, open_mpi_files, with_preload,
+};
 use crate::Lacking;
 use crate::error::{Context, Result, refuse};
 use crate::program;
@@ -113,12 +115,7 @@ pub enum Launcher {
 impl Launcher {
     /// Recognises the first word of a command, by its name and its version output.
     pub fn of(word: &OsStr) -> Result<Self> {
-        let name = Path::new(word)
-            .file_name()
-            .unwrap_or(word)
-            .to_string_lossy();
-        let speaks = ["mpirun", "mpiexec", "orterun", "prterun", "prun"];
-        if !speaks.iter().any(|start| name.starts_with(start)) {
+        if !speaks(word) {
             return Ok(Self::Scheduler);
         }
         let said = said_by(Command::new(word).arg("--version"))
@@ -171,6 +168,16 @@ impl Launcher {
             Self::Scheduler => "a scheduler's".into(),
         }
     }
+}
+
+/// Whether a word names a launcher of an MPI, which answers for its version.
+pub(crate) fn speaks(word: &OsStr) -> bool {
+    let name = Path::new(word)
+        .file_name()
+        .unwrap_or(word)
+        .to_string_lossy();
+    let all = ["mpirun", "mpiexec", "orterun", "prterun", "prun"];
+    all.iter().any(|start| name.starts_with(start))
 }
 
 /// A parsed command.
@@ -293,14 +300,24 @@ impl Job {
             settings.retain(|s| s.0 != TRACE);
             settings.push((TRACE, "1".into()));
         }
+        let names: Vec<&str> = settings.iter().map(|s| s.0).collect();
+        let is_srun = is_srun(&self.words[0]);
         let mut command = Command::new(&self.words[0]);
+        if let Some(list) = std::env::var_os("SLURM_EXPORT_ENV")
+            .and_then(|l| exported(&l, &names))
+            .filter(|_| is_srun)
+        {
+            command.env("SLURM_EXPORT_ENV", list);
+        }
         self.pass(&mut command, &settings, &self.words[1..]);
         // Open MPI before 5 passes to the programs of one job (a : b) what stands before each.
         let by_program = matches!(self.launcher, Launcher::OpenMpi(version) if version < 5);
-        let last_rule = self.last_rule_of_flux();
+        let last_rule = last_rule_of_flux(&self.words);
         for (at, word) in self.words.iter().enumerate().skip(1) {
-            match with_preload(&self.words[..at], word, &ours, &preload) {
-                Some(merged) => command.arg(merged),
+            let merged = with_preload(&self.words[..at], word, &ours, &preload);
+            let word = merged.as_ref().unwrap_or(word);
+            match exporting(&self.words[..at], word, &names).filter(|_| is_srun) {
+                Some(list) => command.arg(list),
                 None => command.arg(word),
             };
             if last_rule == Some(at) {
@@ -315,21 +332,6 @@ impl Job {
             }
         }
         command
-    }
-
-    /// Index of the last word of `flux run` that may filter the environment. Its rules are applied in their order, so that the
-    /// settings after it stay.
-    fn last_rule_of_flux(&self) -> Option<usize> {
-        let launcher = Path::new(self.words.first()?).file_name()?;
-        let options = self.words.iter().enumerate().skip(2);
-        let options = options.take_while(|(_, word)| linked_to(Path::new(word)).is_none());
-        let rule = |(at, word): (usize, &OsString)| {
-            let word = word.to_string_lossy();
-            let takes_next = ["--env", "--env-remove", "--env-file"].contains(&&*word);
-            word.starts_with("--env")
-                .then_some(at + usize::from(takes_next))
-        };
-        (launcher == "flux").then(|| options.filter_map(rule).last())?
     }
 
     /// Adds settings for the ranks, as the launcher takes them, before the words of a program. Of two values of one
@@ -387,7 +389,7 @@ pub fn find(word: &OsStr) -> Option<PathBuf> {
 }
 
 /// The MPI that a program is linked with, directly or through its libraries, and that library's name.
-fn linked_to(program: &Path) -> Option<(Flavour, String)> {
+pub(super) fn linked_to(program: &Path) -> Option<(Flavour, String)> {
     let mut magic = [0; 4];
     std::fs::File::open(program)
         .ok()?
@@ -560,6 +562,24 @@ mod tests {
             ),
             "--export=ALL,LD_PRELOAD=r.so:u.so,A=1 a"
         );
+        for (given, expected) in [
+            (
+                "--export=NONE a",
+                "--export=LD_PRELOAD,HOPBYTE_RECORD_TRACE a",
+            ),
+            (
+                "--export A=1 a",
+                "--export A=1,LD_PRELOAD,HOPBYTE_RECORD_TRACE a",
+            ),
+            (
+                "--export=LD_PRELOAD=u.so a",
+                "--export=LD_PRELOAD=r.so:u.so,HOPBYTE_RECORD_TRACE a",
+            ),
+            ("--export=NONE,ALL a", "--export=NONE,ALL a"),
+        ] {
+            let said = launched(Launcher::Scheduler, &format!("srun {given}"));
+            assert_eq!(said, expected);
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A preload of the user's in a launch command, beside that of hopbyte.
 
-use super::launch::find;
+use super::launch::{find, linked_to};
 use crate::error::{Result, refuse};
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 /// The variable with the libraries that the loader puts in front of a program's.
 pub(super) const PRELOAD: &str = "LD_PRELOAD";
@@ -37,6 +38,61 @@ pub(super) fn with_preload(
     let separator = if theirs.is_empty() { "" } else { ":" };
     let parts = [OsStr::new(name), ours, separator.as_ref(), theirs.as_ref()];
     Some(parts.into_iter().collect())
+}
+
+/// Whether a word starts Slurm's srun.
+pub(super) fn is_srun(word: &OsStr) -> bool {
+    Path::new(word)
+        .file_name()
+        .is_some_and(|name| name == "srun")
+}
+
+/// A word of srun with the variables `names` in its list of those that ranks get, if it is one that lacks some.
+pub(super) fn exporting(before: &[OsString], word: &OsStr, names: &[&str]) -> Option<OsString> {
+    let joined = word.to_str().and_then(|w| w.strip_prefix("--export="));
+    let list = match joined {
+        Some(list) => exported(OsStr::new(list), names)?,
+        None if before.last()? == "--export" => exported(word, names)?,
+        None => return None,
+    };
+    let is_program = |w: &OsString| linked_to(Path::new(w)).is_some();
+    if before.iter().skip(1).any(is_program) {
+        return None;
+    }
+    let option = joined.map_or("", |_| "--export=");
+    Some([OsStr::new(option), &list].into_iter().collect())
+}
+
+/// A list of variables that srun passes to ranks, with `names`; `None` if it has all, or is none.
+pub(super) fn exported(list: &OsStr, names: &[&str]) -> Option<OsString> {
+    let list = list.to_str()?;
+    let given: Vec<&str> = list.split(',').collect();
+    if given.iter().any(|g| g.eq_ignore_ascii_case("ALL")) {
+        return None;
+    }
+    let is_none = |word: &str| ["NONE", "NIL"].iter().any(|n| word.eq_ignore_ascii_case(n));
+    let has = |name: &&&str| given.iter().any(|g| g.split('=').next() == Some(**name));
+    let all = given.iter().filter(|g| !g.is_empty() && !is_none(g));
+    let all: Vec<&str> = all
+        .chain(names.iter().filter(|n| !has(n)))
+        .copied()
+        .collect();
+    Some(all.join(",").into())
+}
+
+/// Index of the last word of `flux run` that may filter the environment. Its rules are applied in their order, so that the
+/// settings after it stay.
+pub(super) fn last_rule_of_flux(words: &[OsString]) -> Option<usize> {
+    let launcher = Path::new(words.first()?).file_name()?;
+    let options = words.iter().enumerate().skip(2);
+    let options = options.take_while(|(_, word)| linked_to(Path::new(word)).is_none());
+    let rule = |(at, word): (usize, &OsString)| {
+        let word = word.to_string_lossy();
+        let takes_next = ["--env", "--env-remove", "--env-file"].contains(&&*word);
+        word.starts_with("--env")
+            .then_some(at + usize::from(takes_next))
+    };
+    (launcher == "flux").then(|| options.filter_map(rule).last())?
 }
 
 /// Refuses files of options under which Open MPI would not preload the recorder.

@@ -1,8 +1,9 @@
 //! The command to launch: its number of ranks, its program, and the nodes that it gets.
 
+use super::options::{FILES, FLUX, LISTS, PAIRS, RANKS, SINGLE};
 use super::slurm::repeated;
 use crate::error::{Context, Result, refuse};
-use crate::record::launch::find;
+use crate::record::launch::{Launcher, find, speaks};
 use crate::record::output::{PATIENCE, SAID, output};
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::{host_line, host_list};
@@ -11,107 +12,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-/// Options of mpirun, mpiexec and srun with the number of ranks.
-const RANKS: [&str; 6] = ["-n", "-np", "--n", "--np", "--ntasks", "-c"];
-/// Options with a file of hosts.
-const FILES: [&str; 6] = [
-    "--hostfile",
-    "-hostfile",
-    "--machinefile",
-    "-machinefile",
-    "-f",
-    "--default-hostfile",
-];
-/// Options with a list of hosts.
-const LISTS: [&str; 7] = [
-    "--host",
-    "-host",
-    "-H",
-    "-hosts",
-    "--hosts",
-    "-w",
-    "--nodelist",
-];
-/// Other options of mpirun (Open MPI, Hydra) and srun that take values as the next words, so that none of them is
-/// mistaken for the program: two, or one.
-const PAIRS: [&str; 6] = ["--mca", "-mca", "--gmca", "--prtemca", "--pmixmca", "-genv"];
-const SINGLE: [&str; 46] = [
-    "-x",
-    "--map-by",
-    "-map-by",
-    "--bind-to",
-    "-bind-to",
-    "--rank-by",
-    "-wdir",
-    "--wdir",
-    "-wd",
-    "--prefix",
-    "--path",
-    "-rf",
-    "--rankfile",
-    "-rankfile",
-    "--timeout",
-    "-timeout",
-    "--output-filename",
-    "--output",
-    "--personality",
-    "-npernode",
-    "--npernode",
-    "-N",
-    "-ppn",
-    "-perhost",
-    "-launcher",
-    "-launcher-exec",
-    "-bootstrap",
-    "-bootstrap-exec",
-    "-iface",
-    "-rmk",
-    "-genvlist",
-    "-envlist",
-    "-configfile",
-    "-topolib",
-    "-p",
-    "-A",
-    "-t",
-    "-J",
-    "-o",
-    "-e",
-    "-i",
-    "-m",
-    "-D",
-    "--mpi",
-    "--cpu-bind",
-    "--distribution",
-];
-/// Options of `flux run` that take the next word as value, beside those for ranks.
-const FLUX: [&str; 26] = [
-    "-c",
-    "--cores-per-task",
-    "-g",
-    "--gpus-per-task",
-    "--cores",
-    "--tasks-per-core",
-    "--gpus-per-node",
-    "-t",
-    "--time-limit",
-    "-q",
-    "--queue",
-    "-B",
-    "--bank",
-    "--job-name",
-    "-o",
-    "--setopt",
-    "-S",
-    "--setattr",
-    "--env",
-    "--env-file",
-    "--requires",
-    "--urgency",
-    "--cwd",
-    "--output",
-    "--error",
-    "--input",
-];
 /// Most slots of a host, and in all, that are believed.
 pub(super) const MOST: u32 = 1 << 24;
 
@@ -122,14 +22,23 @@ pub(super) struct Shape {
     pub ranks: Option<u32>,
     /// Index of the program among the words, if it is found.
     pub program: Option<usize>,
+    /// Index of the first word that belongs to no option, of the program or of one that runs it.
+    pub first: Option<usize>,
+    /// Options with an influence on the number of ranks, in all or of a host.
+    pub layout: Vec<String>,
+    launcher: OsString,
     file: Option<String>,
     list: Option<String>,
-    is_srun: bool,
-    /// `flux run`, with its numbers of nodes and of ranks of a node.
-    is_flux: bool,
-    /// Number of nodes, if the command states it.
+    pub(super) is_srun: bool,
+    pub(super) is_flux: bool,
+    /// Number of nodes, if the command states it, and those that srun leaves out.
     pub nodes: Option<u32>,
-    each: Option<u32>,
+    pub(super) skipped: usize,
+    pub(super) excluded: Vec<String>,
+    /// Ranks of a node, if the command states it.
+    pub(super) each: Option<u32>,
+    /// Whether hosts get one rank each in turn, in place of all that they have slots for.
+    pub(super) is_dealt: bool,
 }
 
 impl Shape {
@@ -138,7 +47,10 @@ impl Shape {
     /// # Errors
     /// Several programs (`:`), which the preload libraries are not passed to; numbers that are none.
     pub fn of(words: &[OsString], scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-        let mut shape = Self::default();
+        let mut shape = Self {
+            launcher: words[0].clone(),
+            ..Self::default()
+        };
         let texts: Vec<String> = words
             .iter()
             .map(|w| w.to_string_lossy().into_owned())
@@ -147,11 +59,10 @@ impl Shape {
             refuse!("several programs in one launch are not supported");
         }
         let launcher = Path::new(&texts[0]).file_name();
-        if launcher.is_some_and(|n| n == "env") {
-            refuse!("`env` is no launcher: give its variables before `hopbyte run`");
-        }
         shape.is_srun = launcher.is_some_and(|n| n == "srun");
         shape.is_flux = launcher.is_some_and(|n| n == "flux");
+        // Slurm deals tasks to nodes even where it numbers them in blocks.
+        shape.is_dealt = shape.is_srun;
         if texts.iter().any(|w| is_torchrun(w)) {
             refuse!(
                 "torchrun numbers its hosts itself; `hopbyte map PLAN --emit torchrun` gives their node ranks"
@@ -174,12 +85,33 @@ impl Shape {
                     shape.program = Some(i);
                     break;
                 }
+                // Behind an option that is not known it may be a value.
+                let is_value = texts[i - 1].starts_with('-') && !texts[i - 1].contains('=');
+                if !is_value {
+                    shape.first = shape.first.or(Some(i));
+                }
                 i += 1;
                 continue;
+            }
+            if ["--app", "-app", "-configfile", "--configfile"].contains(&name) {
+                refuse!(
+                    "{name}: several programs in one launch are not supported, nor options in a file"
+                );
             }
             let value = joined.clone().or_else(|| texts.get(i + 1).cloned());
             // `-c` is the number of ranks for Open MPI, and of processors of a rank for srun and Flux.
             let value = value.filter(|_| !((shape.is_srun || shape.is_flux) && name == "-c"));
+            if shape.is_srun && shape.elsewhere(name, value.as_deref(), scheduled)? {
+                i += 1 + usize::from(joined.is_none());
+                continue;
+            }
+            if let Some(values) = shape.lay_out(name, value.as_deref())? {
+                i += 1 + if joined.is_some() { 0 } else { values };
+                continue;
+            }
+            if PAIRS.contains(&name) {
+                shape.parameter(&texts[i + 1..]);
+            }
             let values = match shape.take(name, value)? {
                 true => 1,
                 false if PAIRS.contains(&name) => 2,
@@ -191,10 +123,29 @@ impl Shape {
         if shape.ranks.is_none() && shape.is_srun {
             shape.ranks = scheduled("SLURM_NTASKS").and_then(|n| n.parse().ok());
         }
+        let policies = [
+            "OMPI_MCA_rmaps_base_mapping_policy",
+            "PRTE_MCA_rmaps_default_mapping_policy",
+        ];
+        let policy = policies.iter().find_map(|name| scheduled(name));
+        if let Some(policy) = policy.filter(|_| speaks(&words[0]) && shape.layout.is_empty()) {
+            shape.parameter(&["rmaps_base_mapping_policy".to_owned(), policy]);
+        }
         if let (None, Some(nodes), Some(each)) = (shape.ranks, shape.nodes, shape.each) {
             shape.ranks = nodes.checked_mul(each);
         }
         Ok(shape)
+    }
+
+    /// Reads a parameter of Open MPI that stands for an option, `NAME VALUE`.
+    fn parameter(&mut self, words: &[String]) {
+        let [name, value, ..] = words else { return };
+        if name.ends_with("_default_hostfile") {
+            self.file = self.file.take().or_else(|| Some(value.clone()));
+        } else if name.ends_with("_mapping_policy") {
+            self.layout.push(format!("--map-by {value}"));
+            self.map_by(value);
+        }
     }
 
     /// Whether an option and its value say something about ranks or hosts.
@@ -226,7 +177,7 @@ impl Shape {
         Ok(true)
     }
 
-    /// Hosts of the launch with their slots, in the launcher's order; one host if nothing names any.
+    /// Hosts of the launch with their slots, in the launcher's order; none if nothing names any.
     ///
     /// # Errors
     /// A host file that cannot be read, or a list that is none.
@@ -234,11 +185,25 @@ impl Shape {
         if self.is_flux {
             return self.of_flux(&instance()?);
         }
-        if let Some(file) = &self.file {
-            return of_file(Path::new(file));
+        let mut hosts = self.named(scheduled)?;
+        hosts.retain(|(host, _)| !self.excluded.contains(host));
+        if self.is_srun {
+            hosts.drain(..self.skipped.min(hosts.len()));
+            hosts.truncate(self.nodes.map_or(usize::MAX, |n| n as usize));
         }
+        if let Some(each) = self.each {
+            hosts.iter_mut().for_each(|host| host.1 = each.min(MOST));
+        }
+        Ok(hosts)
+    }
+
+    fn named(&self, scheduled: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, u32)>> {
+        // Of a host file and a list Open MPI uses the list's hosts, slots and order.
         if let Some(list) = &self.list {
             return of_list(list, scheduled);
+        }
+        if let Some(file) = self.file.clone().or_else(|| self.default_file(scheduled)) {
+            return of_file(Path::new(&file));
         }
         if let Some(list) = scheduled("SLURM_JOB_NODELIST").filter(|l| !l.is_empty()) {
             return of_list(&of_step(scheduled).unwrap_or(list), scheduled);
@@ -253,7 +218,53 @@ impl Shape {
                 "srun outside an allocation chooses its nodes when it starts: run it inside salloc or sbatch"
             );
         }
-        Ok(vec![("localhost".into(), 1)])
+        Ok(Vec::new())
+    }
+
+    /// The host file that a launcher takes from the environment. The launcher is only asked which it is if there is one.
+    fn default_file(&self, scheduled: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        let open_mpi = [
+            "OMPI_MCA_orte_default_hostfile",
+            "PRTE_MCA_prte_default_hostfile",
+        ];
+        let open_mpi = open_mpi.iter().find_map(|name| scheduled(name));
+        let hydra = scheduled("HYDRA_HOST_FILE");
+        if !speaks(&self.launcher) || (open_mpi.is_none() && hydra.is_none()) {
+            return None;
+        }
+        match Launcher::of(&self.launcher).ok()? {
+            Launcher::OpenMpi(_) => open_mpi,
+            Launcher::Hydra => hydra,
+            Launcher::Scheduler => None,
+        }
+    }
+
+    /// Hosts and their numbers of ranks. More ranks than slots go round again, as under Hydra.
+    ///
+    /// # Errors
+    /// No slots.
+    pub fn spread(&self, hosts: &[(String, u32)], ranks: u32) -> Result<Vec<(String, u64)>> {
+        let slots: u64 = hosts.iter().map(|host| u64::from(host.1)).sum();
+        if slots == 0 {
+            refuse!("{ranks} ranks on hosts without slots");
+        }
+        let (rounds, mut left) = (u64::from(ranks) / slots, u64::from(ranks) % slots);
+        let mut own = vec![0; hosts.len()];
+        let room = |own: &[u64], i: usize| u64::from(hosts[i].1) - own[i];
+        while left > 0 {
+            let open: Vec<usize> = (0..hosts.len()).filter(|&i| room(&own, i) > 0).collect();
+            let least = open.iter().map(|&i| room(&own, i)).min().unwrap_or(0);
+            let level = least.min(left / open.len() as u64).max(1);
+            for i in open {
+                let most = if self.is_dealt { level } else { u64::MAX };
+                let more = room(&own, i).min(most).min(left);
+                own[i] += more;
+                left -= more;
+            }
+        }
+        let all = hosts.iter().zip(own);
+        let all = all.map(|((host, slots), own)| (host.clone(), rounds * u64::from(*slots) + own));
+        Ok(all.filter(|host| host.1 > 0).collect())
     }
 }
 
@@ -271,7 +282,7 @@ impl Shape {
 }
 
 /// The value of an option that takes a number.
-fn number(option: &str, value: Option<String>) -> Result<Option<u32>> {
+pub(super) fn number(option: &str, value: Option<String>) -> Result<Option<u32>> {
     let Some(value) = value else {
         return Ok(None);
     };
@@ -373,28 +384,6 @@ impl Hosts {
     }
 }
 
-/// The node list with the slots that hold `ranks`, filled in order; more ranks than slots go round again, as under Hydra.
-///
-/// # Errors
-/// No slots.
-pub(super) fn filled(hosts: &[(String, u32)], ranks: u32) -> Result<String> {
-    let slots: u64 = hosts.iter().map(|host| u64::from(host.1)).sum();
-    if slots == 0 {
-        refuse!("{ranks} ranks on hosts without slots");
-    }
-    let (rounds, mut left) = (u64::from(ranks) / slots, u64::from(ranks) % slots);
-    let mut words = Vec::new();
-    for (host, slots) in hosts {
-        let last = u64::from(*slots).min(left);
-        left -= last;
-        let own = rounds * u64::from(*slots) + last;
-        if own > 0 {
-            words.push(format!("{host}:{own}"));
-        }
-    }
-    Ok(words.join(","))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -431,7 +420,7 @@ mod tests {
         let none: &[(&str, &str)] = &[];
         assert_eq!(
             of("mpirun -np 4 sh -n 9", none),
-            (Some(4), Some(3), "localhost:1".into())
+            (Some(4), Some(3), String::new())
         );
         assert_eq!(
             of("mpirun --host a:2,b:2 -n 4 sh", none),
@@ -528,7 +517,6 @@ mod tests {
         assert!(of("flux run -N 2 -n 4 sh", "n[1-4]").is_err());
         assert!(of("flux run -N2 -n4 sh", "n[1-4]").is_err());
         assert!(of("flux submit -n 4 sh", "n[1-4]").is_err());
-        assert!(of("env A=1 flux run -n 4 sh", "n[1-4]").is_err());
     }
 
     #[test]
@@ -556,10 +544,21 @@ mod tests {
             ("b".to_owned(), 4),
             ("c".to_owned(), 4),
         ];
-        assert_eq!(filled(&hosts, 6).unwrap(), "a:4,b:2");
-        assert_eq!(filled(&hosts, 12).unwrap(), "a:4,b:4,c:4");
-        assert_eq!(filled(&hosts, 13).unwrap(), "a:5,b:4,c:4");
-        assert!(filled(&[("a".to_owned(), 0)], 1).is_err());
+        let spread = |ranks, is_dealt| {
+            let shape = Shape {
+                is_dealt,
+                ..Shape::default()
+            };
+            let all = shape.spread(&hosts, ranks).unwrap();
+            let all: Vec<String> = all.iter().map(|(h, n)| format!("{h}:{n}")).collect();
+            all.join(",")
+        };
+        assert_eq!(spread(6, false), "a:4,b:2");
+        assert_eq!(spread(12, false), "a:4,b:4,c:4");
+        assert_eq!(spread(13, false), "a:5,b:4,c:4");
+        assert_eq!(spread(7, true), "a:3,b:2,c:2");
+        assert_eq!(spread(2, true), "a:1,b:1");
+        assert!(Shape::default().spread(&[("a".to_owned(), 0)], 1).is_err());
         assert_eq!(repeated("4(x3),2"), Some(vec![4, 4, 4, 2]));
         assert_eq!(repeated("4(x99999999999)"), None);
         assert_eq!(repeated("1,4(x18446744073709551615)"), None);

@@ -6,6 +6,7 @@
 //! therefore settled at the start of the next run. Any failure launches the command unchanged.
 
 mod allocation;
+mod options;
 mod slurm;
 mod store;
 
@@ -19,12 +20,13 @@ use crate::record::launch::{FLAVOURS, Job, find};
 use crate::search::search;
 use crate::settings::{Settings, misspelt_variables};
 use crate::shell_word;
-use allocation::{Shape, filled};
+use allocation::Shape;
 use hopbyte_apply::Launcher;
 use hopbyte_fabric::units::count;
 use hopbyte_fabric::{InputError, similar};
 use hopbyte_map::Evaluation;
 use hopbyte_observe::{parse_node_list, read_traffic};
+use options::{before_launcher, is_launcher, set_before};
 use serde_json::json;
 pub(crate) use slurm::unlike_slurm;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,6 +69,19 @@ impl Launch {
             unchanged: true,
             begun: None,
         }
+    }
+
+    /// The launch behind words that run it, such as `timeout 30`.
+    fn behind(mut self, before: &[OsString]) -> Self {
+        if let Some((first, rest)) = before.split_first() {
+            let mut command = Command::new(first);
+            command.args(rest).arg(self.command.get_program());
+            command.args(self.command.get_args());
+            let variables = self.command.get_envs();
+            command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+            self.command = command;
+        }
+        self
     }
 
     /// Replaces this process by the command; returns only if it cannot be started.
@@ -211,25 +226,47 @@ fn within<T: Send + 'static>(
 }
 
 fn decide(words: &[OsString], preparation: &Preparation, until: Instant) -> Result<Launch> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let (before, words) = words.split_at(before_launcher(words)?);
+    let variable = |name: &str| {
+        let value = set_before(before, name).or_else(|| std::env::var(name).ok());
+        value.filter(|v| !v.is_empty())
+    };
     let shape = Shape::of(words, &variable)?;
     let hosts = shape.hosts(&variable)?;
-    if hosts.len() < 2 {
-        let remark = "command unchanged: one host, nothing to place".to_owned();
-        return Ok(Launch::unchanged(words, vec![remark]));
+    if let Some(reason) = unplaceable(words, &shape, &hosts)? {
+        let remark = format!("command unchanged: {reason}");
+        return Ok(Launch::unchanged(words, vec![remark]).behind(before));
     }
     let settings = Settings::load();
     let decided = settings.and_then(|s| decided(words, &shape, hosts, &s, preparation, until));
     match (decided, misspelt_variables()) {
         (Ok(mut launch), Some(misspelt)) => {
             launch.remarks.insert(0, misspelt);
-            Ok(launch)
+            Ok(launch.behind(before))
         }
         (Err(error), Some(misspelt)) => {
             refuse!("{}; {misspelt}", one_line(&error))
         }
-        (other, None) => other,
+        (other, None) => Ok(other?.behind(before)),
     }
+}
+
+/// Why there is nothing to place, if so.
+fn unplaceable(
+    words: &[OsString],
+    shape: &Shape,
+    hosts: &[(String, u32)],
+) -> Result<Option<String>> {
+    let used = match shape.ranks {
+        Some(ranks) if hosts.len() > 1 => shape.spread(hosts, ranks)?.len(),
+        _ => hosts.len(),
+    };
+    Ok(match used {
+        0 if is_launcher(&words[0]) => Some("no hosts found in options or environment".to_owned()),
+        0 => Some(format!("`{}` is no known launcher", words[0].display())),
+        1 => Some("one host, nothing to place".to_owned()),
+        _ => None,
+    })
 }
 
 fn decided(
@@ -246,7 +283,7 @@ fn decided(
             "no machine is configured: `fabric = …` in hopbyte.toml, HOPBYTE_FABRIC or --fabric"
         );
     };
-    let mut store = Store::of(&state(settings)?, &identity(words, shape));
+    let mut store = Store::of(&state(settings)?, &identity(words, shape, &hosts));
     if preparation.is_dry {
         store = store.copied()?;
     }
@@ -259,6 +296,13 @@ fn decided(
             None
         }
     };
+    if record.as_ref().is_some_and(|record| record.is_refused) {
+        remarks.push(format!(
+            "command unchanged: the order asked for was not followed; without {} the command is recorded again",
+            store.path().display()
+        ));
+        return Ok(Launch::unchanged(words, remarks));
+    }
     let live = settings.live(preparation.read_collector);
     // The live load differs from run to run; without it, the same inputs need no second search.
     let inputs = record.as_ref().filter(|_| live.is_none());
@@ -276,9 +320,10 @@ fn decided(
     let libraries = settings.value("libraries").map(PathBuf::from);
     let job = Job::understand(words, None, libraries.as_deref())?;
     let Some(record) = record else {
-        let (begun, _) = store.begin(None, true)?;
         let limit = until.saturating_duration_since(Instant::now()) / 2;
-        let next = match within(limit, move || are_nodes(&hosts, &machine)) {
+        let checked = within(limit, move || are_nodes(&hosts, &machine)).transpose()?;
+        let (begun, _) = store.begin(None, true)?;
+        let next = match checked {
             Some(Err(error)) => format!("its next run cannot be placed: {}", one_line(&error)),
             _ => "its next run is placed by it".to_owned(),
         };
@@ -293,7 +338,7 @@ fn decided(
     let decision = match known {
         Some(decision) => decision,
         None => {
-            let placed = place(&record, &hosts, machine, live, until, &mut remarks);
+            let placed = place(&record, shape, &hosts, machine, live, until, &mut remarks);
             if placed.is_err() && record.is_damaged() {
                 // The next run records again.
                 store.forget();
@@ -473,15 +518,19 @@ fn read(asked: Asked, until: Instant, remarks: &mut Vec<String>) -> Result<Quest
 }
 
 /// Whether all hosts are nodes of the machine.
-fn are_nodes(hosts: &[(String, u32)], machine: &MachineSource) -> Result<()> {
+///
+/// # Errors
+/// The machine cannot be read.
+fn are_nodes(hosts: &[(String, u32)], machine: &MachineSource) -> Result<Result<()>> {
     let names: Vec<&str> = hosts.iter().map(|(host, _)| host.as_str()).collect();
-    parse_node_list(&names.join(","), &machine.read()?.fabric)?;
-    Ok(())
+    let found = parse_node_list(&names.join(","), &machine.read()?.fabric);
+    Ok(found.map(drop).map_err(Into::into))
 }
 
 /// The best placement of the recorded traffic on the hosts of this launch.
 fn place(
     record: &Record,
+    shape: &Shape,
     hosts: &[(String, u32)],
     machine: MachineSource,
     live: Option<Live>,
@@ -495,7 +544,11 @@ fn place(
         current: same.is_some().then(|| record.placement.clone()),
         nodes: Some(match same {
             Some(list) => list,
-            None => filled(hosts, record.ranks())?,
+            None => {
+                let spread = shape.spread(hosts, record.ranks())?;
+                let words = spread.iter().map(|(host, own)| format!("{host}:{own}"));
+                words.collect::<Vec<_>>().join(",")
+            }
         }),
         live,
         ..Asked::default()
@@ -551,17 +604,29 @@ fn less(ratio: f64) -> u32 {
     (100.0 * (1.0 - ratio) + 1e-6) as u32
 }
 
-/// The command's identity: program, arguments, number of ranks.
-fn identity(words: &[OsString], shape: &Shape) -> Vec<String> {
+/// The command's identity: program, arguments, number of ranks with the options that lay them out, and the programs that
+/// run it. If the number is not stated, it follows from the slots and these options.
+fn identity(words: &[OsString], shape: &Shape, hosts: &[(String, u32)]) -> Vec<String> {
     let start = shape.program.unwrap_or(0);
     let program = find(&words[start]).and_then(|p| p.canonicalize().ok());
     let program = program.map_or_else(|| words[start].clone(), PathBuf::into_os_string);
-    let ranks = shape.ranks.map_or("all".to_owned(), |n| n.to_string());
-    let rest = words[start + 1..].iter();
-    let all = [OsString::from(ranks + " ranks:"), program]
-        .into_iter()
-        .chain(rest.cloned());
-    all.map(|word| word.to_string_lossy().into_owned())
+    let mut ranks = shape.ranks.map_or_else(
+        || {
+            let slots: u64 = hosts.iter().map(|host| u64::from(host.1)).sum();
+            format!("all of {slots} slots on {} hosts as", hosts.len())
+        },
+        |ranks| ranks.to_string(),
+    );
+    for option in &shape.layout {
+        ranks += &format!(" {option}");
+    }
+    let around = words
+        .get(shape.first.unwrap_or(start)..start)
+        .unwrap_or(&[]);
+    let all = [OsString::from(ranks + " ranks:")].into_iter();
+    let all = all.chain(around.iter().cloned()).chain([program]);
+    all.chain(words[start + 1..].iter().cloned())
+        .map(|word| word.to_string_lossy().into_owned())
         .collect()
 }
 

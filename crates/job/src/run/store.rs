@@ -11,6 +11,7 @@ use hopbyte_apply::{same_host, write_atomic};
 use hopbyte_fabric::hash::Fnv;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, symlink};
@@ -50,6 +51,8 @@ pub(super) struct Record {
     pub launched: Vec<String>,
     /// Whether a requested placement was found in it, or it needs no second look.
     pub verified: bool,
+    /// Whether requested placements were not followed, also after the launcher's own was learnt from one.
+    pub is_refused: bool,
 }
 
 /// A run that starts.
@@ -169,18 +172,26 @@ impl Store {
         if !complete && self.record()?.is_some() {
             return Ok(None);
         }
-        let remark = verdict(&asked(run), &ranks);
-        if !asked(run).exists() {
+        let settled = self.folder.join("record");
+        let outcome = fs::read_to_string(asked(run)).ok();
+        let outcome = outcome.map(|text| Outcome::of(&text, &ranks));
+        let failed = outcome.as_ref().is_some_and(|o| o.elsewhere > 0);
+        // Another number of ranks on some host: the reordering kept the launcher's own order, which is known from now on.
+        let learns = outcome.as_ref().is_none_or(|o| !o.same_counts);
+        if learns {
             write_atomic(&self.folder.join("placement.csv"), &ranks.placement_csv())?;
         }
-        let settled = self.folder.join("record");
+        let is_settled = !(failed && learns) || settled.join("elsewhere").exists();
+        if failed {
+            write_atomic(&run.join("elsewhere"), "")?;
+        }
         let _ = fs::remove_dir_all(&settled);
-        if complete && remark.is_some() {
+        if complete && outcome.is_some() && is_settled {
             // A placement was requested and is known to have been followed or not.
             write_atomic(&run.join("verified"), "")?;
         }
         fs::rename(run, &settled)?;
-        Ok(remark)
+        Ok(outcome.map(|o| o.sentence))
     }
 
     /// The settled record, if there is one.
@@ -198,10 +209,18 @@ impl Store {
         }
         Ok(Some(Record {
             verified: folder.join("verified").exists(),
+            is_refused: ["verified", "elsewhere"]
+                .iter()
+                .all(|f| folder.join(f).exists()),
             placement,
             launched,
             folder,
         }))
+    }
+
+    /// The folder that holds it between runs.
+    pub fn path(&self) -> &Path {
+        self.copy_of.as_ref().unwrap_or(&self.folder)
     }
 
     /// Removes the settled record.
@@ -348,20 +367,50 @@ fn asked(run: &Path) -> PathBuf {
     run.with_extension("asked.csv")
 }
 
-/// A sentence on a run with a requested placement.
-fn verdict(asked: &Path, ranks: &Ranks) -> Option<String> {
-    let text = fs::read_to_string(asked).ok()?;
-    let hosts = ranks.hosts_by_rank();
-    let is_elsewhere =
-        |&(rank, host): &(usize, &str)| hosts.get(rank).is_none_or(|h| !same_host(h, host));
-    let elsewhere = placed(&text).filter(is_elsewhere).count();
-    Some(match elsewhere {
-        0 => "the last run was placed as requested".to_owned(),
-        n => format!(
-            "{n} of {} ranks of the last run were not on their requested nodes",
-            hosts.len()
-        ),
-    })
+/// A run with a requested placement.
+struct Outcome {
+    /// Ranks on other hosts.
+    elsewhere: usize,
+    /// Whether each host had the requested number of ranks.
+    same_counts: bool,
+    /// For the user.
+    sentence: String,
+}
+
+impl Outcome {
+    fn of(asked: &str, ranks: &Ranks) -> Self {
+        let hosts = ranks.hosts_by_rank();
+        let wanted: Vec<(usize, &str)> = placed(asked).collect();
+        let is_elsewhere =
+            |&&(rank, host): &&(usize, &str)| hosts.get(rank).is_none_or(|h| !same_host(h, host));
+        let elsewhere = wanted.iter().filter(is_elsewhere).count();
+        let counts = |hosts: &mut dyn Iterator<Item = &str>| {
+            let mut counts = BTreeMap::new();
+            for host in hosts {
+                let short = host.split('.').next().unwrap_or(host);
+                *counts.entry(short.to_owned()).or_insert(0_usize) += 1;
+            }
+            counts
+        };
+        let own = counts(&mut hosts.iter().map(String::as_str));
+        let sentence = match elsewhere {
+            0 => "the last run was placed as requested".to_owned(),
+            _ if wanted.len() != hosts.len() => format!(
+                "the last run had {} ranks, not the {} of the order asked for",
+                hosts.len(),
+                wanted.len()
+            ),
+            n => format!(
+                "{n} of {} ranks of the last run were not on their requested nodes",
+                hosts.len()
+            ),
+        };
+        Self {
+            elsewhere,
+            same_counts: own == counts(&mut wanted.iter().map(|w| w.1)),
+            sentence,
+        }
+    }
 }
 
 /// Ranks and hosts of `rank,node,slot` lines.
@@ -370,4 +419,59 @@ fn placed(text: &str) -> impl Iterator<Item = (usize, &str)> {
         let mut cells = line.split(',');
         Some((cells.next()?.parse().ok()?, cells.next()?))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store after a run with these hosts by rank, for which an order was asked or not.
+    fn ran(store: &Store, hosts: &[&str], asked: Option<&str>) -> Option<String> {
+        let (begun, _) = store.begin(asked, true).unwrap();
+        for (rank, host) in hosts.iter().enumerate() {
+            let text = format!(
+                "# hopbyte-record 2\nrank\t{rank}\nsize\t{}\nhost\t{host}\nspawned\t0\nphase\t0\tmain\nended\tfinalize\nend\t7\n",
+                hosts.len()
+            );
+            fs::write(begun.folder.join(format!("rank.{rank}.hbr")), text).unwrap();
+        }
+        let folder = begun.folder.clone();
+        drop(begun);
+        // A process that another test starts meanwhile holds the lock until it ends.
+        let mut said = Vec::new();
+        while folder.exists() {
+            said.extend(store.settle().unwrap());
+        }
+        said.pop()
+    }
+
+    #[test]
+    fn a_request_that_is_not_followed_teaches_the_launcher_s_counts_and_then_ends() {
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::of(state.path(), &["command".to_owned()]);
+        assert_eq!(ran(&store, &["a", "a", "b", "b"], None), None);
+        let asked = "rank,node,slot\n0,a,0\n1,b,0\n2,a,1\n3,b,1\n";
+        // The launcher gave other hosts other numbers of ranks: they are known, and the next order is looked at again.
+        let said = ran(&store, &["a", "b", "c", "c"], Some(asked)).unwrap();
+        assert!(
+            said.starts_with("2 of 4 ranks of the last run were not"),
+            "{said}"
+        );
+        let record = store.record().unwrap().unwrap();
+        assert_eq!(record.launched, ["a", "b", "c", "c"]);
+        assert!(!record.verified && !record.is_refused);
+        let asked = asked.replace(",b,", ",c,");
+        ran(&store, &["a", "c", "a", "c"], Some(&asked)).unwrap();
+        let record = store.record().unwrap().unwrap();
+        assert!(record.verified && !record.is_refused);
+        // The same numbers in another order, and another number of ranks twice.
+        ran(&store, &["a", "a", "c", "c"], Some(&asked)).unwrap();
+        assert!(store.record().unwrap().unwrap().is_refused);
+        store.forget();
+        for is_refused in [false, true] {
+            let said = ran(&store, &["a", "a"], Some(&asked)).unwrap();
+            assert!(said.contains("had 2 ranks, not the 4"), "{said}");
+            assert_eq!(store.record().unwrap().unwrap().is_refused, is_refused);
+        }
+    }
 }

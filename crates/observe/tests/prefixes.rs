@@ -387,10 +387,11 @@ fn no_prefix_of_a_machine_or_of_traffic_is_believed() {
                 continue;
             };
             is_read = true;
+            let is_line = |n: usize| bytes[n - 1] == b'\n' || bytes[n] == b'\n';
             let silent = (1..bytes.len()).filter(|&n| {
                 let found = read(&bytes[..n]);
                 let is_told = |notes: &[String]| notes.iter().any(|n| n.contains("cut"));
-                bytes[n - 1] != b'\n' && found.is_ok_and(|f| f.0 != whole && !is_told(&f.1))
+                !is_line(n) && found.is_ok_and(|f| f.0 != whole && !is_told(&f.1))
             });
             let all: Vec<usize> = silent.collect();
             if let Some(&n) = all.first() {

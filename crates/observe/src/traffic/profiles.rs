@@ -85,6 +85,8 @@ pub(super) fn ipm(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError>
                     let size = attribute(tag, "mpi_size").and_then(decimal);
                     tasks = tasks.max(size.unwrap_or(0) as usize).max(new as usize + 1);
                     rank = Some(new);
+                } else if tag.starts_with(b"</task") {
+                    rank = None;
                 } else if tag.starts_with(b"<hent ") {
                     let entry = hash_entry(text, line, tag, rank)?;
                     if let Some(entry) = entry {
@@ -93,6 +95,11 @@ pub(super) fn ipm(source: &str, texts: &[Text]) -> Result<Traffic, ObserveError>
                     }
                 }
             }
+        }
+        if let Some(rank) = rank {
+            let found = format!("the end of the file within rank {rank}");
+            let error = text.error(found, "</task>");
+            return Err(error.hint("the file was cut, or is being written").into());
         }
     }
     complete(source, tasks, &ranks)?;

@@ -11,6 +11,8 @@ mod own;
 mod simgrid;
 mod slurm;
 
+pub use slurm::folded_parts;
+
 use crate::error::ApplyError;
 use hopbyte_fabric::{End, Fabric, LinkId, NodeId, RouterId, Routing};
 use serde::Serialize;

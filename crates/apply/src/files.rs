@@ -229,7 +229,9 @@ fn stage(path: &Path, contents: &mut Contents<'_>) -> io::Result<Option<(PathBuf
 /// A file of this process by its name in `/dev` or `/proc`: to replace it would leave the shell's redirection to a file
 /// without a name.
 fn already_open(path: &Path) -> Option<File> {
-    if !path.starts_with("/dev") && !path.starts_with("/proc") {
+    // Not /dev/shm, whose files are ordinary ones.
+    let names = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
+    if !names.iter().any(|name| path.starts_with(name)) {
         return None;
     }
     let (found, output) = (stat(path).ok()?, io::stdout());

@@ -208,17 +208,19 @@ impl Joint {
         for (s, source) in self.sources.iter().enumerate() {
             for slot in &source.slots {
                 let own = slot.value(&|i| value(s, i));
+                // Without errors the value is missing, or no counter is.
                 if slot.is_errors()
+                    && own.is_some_and(|v| v.is_ok_and(|errors| errors > 0.0))
                     && let Some(reading) = reading(s)
                 {
-                    let known = own.is_some_and(|v| v.is_ok_and(|errors| errors > 0.0));
                     for i in slot.terms.iter().map(|&(i, _)| i as usize) {
-                        let unread = !matches!(value(s, i), Some(Ok(_)));
-                        if unread || reading.is_full(i) {
+                        let is_full = reading.is_full(i);
+                        let is_open = !is_full && !matches!(value(s, i), Some(Ok(_)));
+                        if is_full || is_open {
                             counts.at_least.insert(slot.link);
                         }
-                        // Without errors the value is missing; counters at their highest are noted apart.
-                        if known && unread && !reading.is_full(i) {
+                        // Counters at their highest are noted apart.
+                        if is_open {
                             counts.left_out.note(AT_LEAST, counter_name(reading, i));
                         }
                     }

@@ -90,7 +90,7 @@ fn a_huge_line_is_refused_early() {
             .unwrap_err()
             .contains("binary data")
     );
-    let mut binary = [0; 3 << 20];
+    let mut binary = vec![0; 3 << 20];
     binary[0] = 1;
     assert!(read(&binary, Limits::ANY).unwrap().is_binary());
 }

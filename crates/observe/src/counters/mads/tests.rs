@@ -449,13 +449,8 @@ fn errors_that_fill_their_counter_are_at_least_those() {
             .filter_map(|l| increase.get(Q::Errors, l))
             .collect();
         let said: Vec<String> = increase.left_out.sentences().collect();
-        let is_full = before < now && now == 65_535;
-        assert_eq!(
-            increase.at_least.len(),
-            usize::from(is_full),
-            "{:?}",
-            increase.at_least
-        );
+        // Not every counter of errors is in the file.
+        assert_eq!(increase.at_least.len(), errors.len());
         (errors, said.join("\n"))
     };
     assert_eq!(grown(0, 65_534).0, [65_534.0]);

@@ -368,6 +368,7 @@ class Wrappers:
     hopbyte_depth++;
     {prepare}{begins}
     uint64_t begun = hopbyte_clock();
+    hopbyte_call_begin({number}, begun);
     int rc = {call};
     uint64_t ended = hopbyte_clock();
     {waits}

@@ -203,6 +203,8 @@ HOPBYTE_DEFINE(int, Start, (MPI_Request * request))
     if (here)
         starts_count(1, request);
     uint64_t begun = hopbyte_clock();
+    if (here)
+        hopbyte_call_begin(CALL_START, begun);
     int rc = NEXT(Start)(request);
     if (here)
         starts_time(begun, CALL_START);
@@ -217,6 +219,8 @@ HOPBYTE_DEFINE(int, Startall, (int count, MPI_Request requests[]))
     if (here)
         starts_count(count, requests);
     uint64_t begun = hopbyte_clock();
+    if (here)
+        hopbyte_call_begin(CALL_STARTALL, begun);
     int rc = NEXT(Startall)(count, requests);
     if (here)
         starts_time(begun, CALL_STARTALL);

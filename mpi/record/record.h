@@ -233,6 +233,7 @@ struct hopbyte_live {
     uint64_t first_ticks;   /* at the start, when the monotonic clock was `first_seconds` */
     double first_seconds;
     uint64_t last_ticks;    /* end of the last call; 0 before the first */
+    uint64_t call, call_ticks; /* the call that began last, and its begin: later than `last_ticks` while the rank is in it */
 };
 #define LIVE_MAGIC "hopbyte-live 1"
 #define LIVE_ORDER UINT64_C(0x0102030405060708)
@@ -266,8 +267,10 @@ bool hopbyte_times_init(void);
 double hopbyte_seconds_now(void);
 /* Duration of a tick of hopbyte_clock, in seconds. */
 double hopbyte_tick_seconds(void);
-/* At calls 1, 2, 4, 8, …: names the call at its first use, and updates the duration of a tick. */
-void hopbyte_call_often(int call, uint64_t calls);
+/* At calls 1, 2, 4, 8, …: updates the duration of a tick. */
+void hopbyte_call_often(void);
+/* Names the call, once. */
+void hopbyte_call_name(int call);
 
 static inline uint64_t hopbyte_clock(void)
 {
@@ -315,12 +318,21 @@ void hopbyte_thread_note(void);
 /* Ticks in a call of this thread that belong to no call of another. */
 uint64_t hopbyte_thread_ticks(uint64_t begun, uint64_t ended);
 
+/* A call begins: if the rank is killed in it, it is known where. */
+static inline void hopbyte_call_begin(int call, uint64_t begun)
+{
+    if (__builtin_expect(!__atomic_load_n(&hopbyte_call_times[call].calls, __ATOMIC_RELAXED), 0))
+        hopbyte_call_name(call);
+    __atomic_store_n(&hopbyte_live->call, (uint64_t)call, __ATOMIC_RELAXED);
+    __atomic_store_n(&hopbyte_live->call_ticks, begun, __ATOMIC_RELAXED);
+}
+
 static inline void hopbyte_call_count_time(int call, uint64_t begun, uint64_t ended)
 {
     struct hopbyte_call_time *time = &hopbyte_call_times[call];
     uint64_t calls = hopbyte_sum_add(&time->calls, 1);
     if (__builtin_expect(!(calls & (calls - 1)), 0))
-        hopbyte_call_often(call, calls);
+        hopbyte_call_often();
     hopbyte_sum_add(&time->ticks, ended - begun);
     hopbyte_looked = 0;
     uint64_t inside = ended - begun;

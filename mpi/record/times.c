@@ -112,13 +112,20 @@ uint64_t hopbyte_thread_ticks(uint64_t begun, uint64_t ended)
     return hopbyte_moments_take(&hopbyte_live->last_ticks, begun, ended).inside;
 }
 
-void hopbyte_call_often(int call, uint64_t calls)
+void hopbyte_call_often(void)
 {
     double tick = hopbyte_tick_seconds();
-    if (calls == 1) {
-        hopbyte_lock();
-        hopbyte_file_call(call);
-        hopbyte_unlock();
-    }
     __atomic_store(&hopbyte_live->tick_seconds, &tick, __ATOMIC_RELAXED);
+}
+
+/* Before the end of a first call, which may not come; with threads more than one may be in it. */
+void hopbyte_call_name(int call)
+{
+    static bool named[CALLS_MAX];
+    hopbyte_call_often();
+    hopbyte_lock();
+    if (!named[call])
+        hopbyte_file_call(call);
+    named[call] = true;
+    hopbyte_unlock();
 }

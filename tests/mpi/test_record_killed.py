@@ -304,7 +304,8 @@ def test_a_kill_at_any_moment_counts_nothing_twice(table: str, tmp_path: Path) -
             tmp_path,
             {"HOPBYTE_RECORD_TABLE": table},
         )
-        assert json.loads(result.out.splitlines()[-1])["cut"] == [{"rank": 0, "cause": "killed"}], result.err
+        (cut,) = json.loads(result.out.splitlines()[-1])["cut"]
+        assert (cut["rank"], cut["cause"]) == (0, "killed"), result.err
         (record,) = read_records(folder, 1)
         found = [record.point[f"pcontrol-{2 + i}", 0]["messages"] for i in range(900)]
         assert found == sorted(found, reverse=True) and found[0] - found[-1] <= 1, found
@@ -326,6 +327,30 @@ def test_time_of_a_killed_rank_ends_with_its_last_call(tmp_path: Path) -> None:
     assert answer["cut"] == [{"rank": 0, "cause": "killed"}], result.err
     times = answer["times"]
     assert 0.4 <= times["seconds"] < scaled(5) and times["mpi_seconds"] < times["seconds"], answer
+
+
+@each_mpi
+def test_a_job_that_hangs_says_where(mpi: Mpi, tmp_path: Path) -> None:
+    """Rank 0 waits for a message that nobody sends, the others for rank 0, until SIGTERM: time in MPI, not computation."""
+    source = tmp_path / "hang.c"
+    source.write_text(
+        "#include <mpi.h>\n#include <signal.h>\n#include <unistd.h>\n"
+        "int main(int c,char**v){int r,x;MPI_Init(&c,&v);MPI_Comm_rank(MPI_COMM_WORLD,&r);usleep(200000);"
+        "if(!fork()){sleep(2);kill(getppid(),SIGTERM);_exit(0);}"
+        "if(!r)MPI_Recv(&x,1,MPI_INT,1,9,MPI_COMM_WORLD,MPI_STATUS_IGNORE);else MPI_Barrier(MPI_COMM_WORLD);return 0;}\n"
+    )
+    program = tmp_path / "hang"
+    run_command([mpi.compiler, str(source), "-o", str(program)], tmp_path).ok()
+    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), *patience(), "--"]
+    result = run_command([*command, *mpi.command(3, {}, []), str(program)], tmp_path)
+    answer = json.loads(result.out.splitlines()[-1])
+    calls = {row["rank"]: row for row in answer["cut"] if row["cause"] == "SIGTERM"}
+    assert calls, answer["cut"]
+    for rank, row in calls.items():
+        assert row["call"] == ("MPI_Recv" if rank == 0 else "MPI_Barrier"), answer["cut"]
+        assert 1 < row["call_seconds"] < scaled(5), answer["cut"]
+    assert answer["times"]["mpi_seconds"] > 0.8 * len(calls) / 3 * (answer["times"]["seconds"] - 0.3), answer
+    assert any("ranks that ended within a call: " in note for note in answer["notes"]), answer["notes"]
 
 
 def test_a_forked_child_changes_nothing(tmp_path: Path) -> None:

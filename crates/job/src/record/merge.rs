@@ -111,6 +111,8 @@ pub struct Ranks {
     unwritten: BTreeSet<usize>,
     /// Host and how it ended, by rank in the first world.
     ranks: BTreeMap<usize, (String, String)>,
+    /// Calls that had not returned at the ends of ranks, and seconds in them.
+    inside: BTreeMap<usize, (String, Option<f64>)>,
     /// Functions with messages that are not in the record, and the reasons, of all ranks.
     unknown: Vec<(String, String)>,
     times: Sums,
@@ -151,6 +153,7 @@ impl Ranks {
         self.variables.add(rank, &lossy(text.bytes()));
         self.ranks.insert(rank, (head.host, head.ended));
         self.unknown.extend(head.unknown);
+        self.inside.extend(head.inside.map(|inside| (rank, inside)));
         Ok(())
     }
 
@@ -221,11 +224,39 @@ impl Ranks {
     fn cut(&self) -> Vec<Cut> {
         let ranks = self.ranks.iter().filter(|(_, (_, e))| e != "finalize");
         ranks
-            .map(|(&rank, (_, cause))| Cut {
-                rank,
-                cause: cause.clone(),
+            .map(|(&rank, (_, cause))| {
+                let inside = self.inside.get(&rank);
+                Cut {
+                    rank,
+                    cause: cause.clone(),
+                    call: inside.map(|i| i.0.clone()),
+                    call_seconds: inside.and_then(|i| i.1),
+                }
             })
             .collect()
+    }
+
+    /// The calls in which ranks were at their ends, most ranks first: of a job that hung, which rank waited where.
+    fn held(&self) -> Option<String> {
+        let mut calls: BTreeMap<&str, (Vec<usize>, f64)> = BTreeMap::new();
+        for (&rank, (name, seconds)) in &self.inside {
+            let call = calls.entry(name).or_default();
+            call.0.push(rank);
+            call.1 = call.1.max(seconds.unwrap_or(0.0));
+        }
+        let mut calls: Vec<_> = calls.into_iter().collect();
+        calls.sort_by_key(|(_, (ranks, _))| std::cmp::Reverse(ranks.len()));
+        let calls = calls.into_iter().map(|(name, (ranks, most))| {
+            let some: Vec<String> = ranks.iter().take(8).map(ToString::to_string).collect();
+            let more = if ranks.len() > 8 { ", …" } else { "" };
+            let time = match most > 0.0 {
+                true => format!(" for up to {most:.1} s"),
+                false => String::new(),
+            };
+            format!("{name}: {}{more}{time}", some.join(", "))
+        });
+        let calls: Vec<String> = calls.collect();
+        (!calls.is_empty()).then(|| format!("ranks that ended within a call: {}", calls.join("; ")))
     }
 
     /// The note about ranks that did not end by `MPI_Finalize` or made calls that the recorder does not know, or about
@@ -337,6 +368,12 @@ pub struct Cut {
     pub rank: usize,
     /// `abort`, `exit`, `_exit(STATUS)`, a signal, or `killed` if the cause is not known.
     pub cause: String,
+    /// The MPI function that had not returned, and the seconds in it, if the signal was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_seconds: Option<f64>,
 }
 
 /// A phase of the job.
@@ -383,6 +420,7 @@ impl Merged {
             false => (false, Vec::new()),
         };
         let mut notes = traffic.notes;
+        notes.extend(ranks.held());
         notes.extend(ranks.variables.notes());
         let merged = Self {
             times: ranks.times.times(),

@@ -415,8 +415,10 @@ impl<'a> Counts<'a> {
         let stopped = self.seconds(at::CAUSE + 16)?;
         let end = match stopped > 0.0 {
             true => Some(self.seconds(at::CAUSE + 24)?),
-            false => self.last_call()?,
+            false => self.clock(at::THREADS + 24)?,
         };
+        let seen = end.filter(|_| stopped > 0.0);
+        let open = self.open_call(seen)?;
         let current = self.number(at::CAUSE + 32)?;
         let since = self.seconds(at::CAUSE + 40)?;
         let times = usize::try_from(self.number(at::CAUSE + 48)?).unwrap_or(usize::MAX);
@@ -429,16 +431,26 @@ impl<'a> Counts<'a> {
             }
             let entries = self.number(from.saturating_add(8))?;
             let _ = write!(record, "time\t{phase}\t{seconds:.6}\t{entries}");
-            if let Some(inside) = self.ticks(at::CALLS + 8, 8 * phase)? {
+            if let Some(mut inside) = self.ticks(at::CALLS + 8, 8 * phase)? {
+                if let Some((_, Some(waited))) = open
+                    && phase as u64 == current
+                {
+                    inside = (inside + waited).min(seconds);
+                }
                 let _ = write!(record, "\t{inside:.6}");
             }
             record.push('\n');
         }
         let calls = definitions_of_calls(record);
         for (number, name) in calls {
-            let Some(inside) = self.ticks(at::CALLS, 16 * number)? else {
+            let Some(mut inside) = self.ticks(at::CALLS, 16 * number)? else {
                 continue;
             };
+            if let Some((_, waited)) = open.filter(|open| open.0 == number as u64) {
+                inside += waited.unwrap_or(0.0);
+                let waited = waited.map_or_else(String::new, |w| format!("\t{w:.6}"));
+                let _ = writeln!(record, "inside\t{name}{waited}");
+            }
             let calls = usize::try_from(self.number(at::CALLS)?).unwrap_or(usize::MAX);
             let count = self.number(calls.saturating_add(16 * number + 8))?;
             let _ = writeln!(record, "mpi\t{name}\t{count}\t{inside:.6}");
@@ -458,16 +470,33 @@ impl<'a> Counts<'a> {
         Ok(())
     }
 
-    /// Monotonic time at the end of the last call, which a rank that is killed gets no moment to look at; `None` without a
-    /// call, and in files of older recorders.
-    fn last_call(&self) -> Result<Option<f64>, InputError> {
-        let (first, last) = (at::THREADS + 8, at::THREADS + 24);
-        let Ok(last @ 1..) = self.number(last) else {
+    /// Monotonic time of the ticks in a field: a rank that is killed gets no moment to look at the clock. `None` if they are
+    /// 0, and in files of older recorders.
+    fn clock(&self, field: usize) -> Result<Option<f64>, InputError> {
+        let first = at::THREADS + 8;
+        let Ok(ticks @ 1..) = self.number(field) else {
             return Ok(None);
         };
-        let ticks = last.saturating_sub(self.number(first)?) as f64;
-        let end = self.seconds(first + 8)? + ticks * self.seconds(at::CALLS + 16)?;
-        Ok(Some(end).filter(|end| end.is_finite()))
+        let ticks = ticks.saturating_sub(self.number(first)?) as f64;
+        let time = self.seconds(first + 8)? + ticks * self.seconds(at::CALLS + 16)?;
+        Ok(Some(time).filter(|time| time.is_finite()))
+    }
+
+    /// The call in which the rank was at its end, by number, and its seconds in it if its end was seen; of several threads the one
+    /// that began a call last.
+    fn open_call(&self, end: Option<f64>) -> Result<Option<(u64, Option<f64>)>, InputError> {
+        let field = at::THREADS + 24;
+        let (Ok(last), Ok(call), Ok(begun)) =
+            (self.number(field), self.number(field + 8), self.number(field + 16))
+        else {
+            return Ok(None);
+        };
+        if begun <= last {
+            return Ok(None);
+        }
+        let begun = self.clock(field + 16)?;
+        let waited = end.zip(begun).map(|(end, begun)| (end - begun).max(0.0));
+        Ok(Some((call, waited)))
     }
 
     /// Seconds of the ticks at an offset of the table to which a field of the header points; `None` in files without it.

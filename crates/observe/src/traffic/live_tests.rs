@@ -85,6 +85,35 @@ fn time_of_a_killed_rank_ends_with_its_last_call() {
     }
 }
 
+/// Of a rank that hung in a call: ticks of 1 ms, 1,000 at second 8; the last call ended at 7,250, the next began at 8,000.
+#[test]
+fn the_call_at_the_end_is_told_and_is_time_in_mpi() {
+    let mut file = File::new();
+    const CALLS: usize = TABLE + 1024;
+    file.set(at::CAUSE, &[1, 15, 1e9f64.to_bits(), 75f64.to_bits()]);
+    file.set(at::CAUSE + 32, &[1, 10f64.to_bits()]);
+    file.set(at::CALLS, &[CALLS as u64, CALLS as u64, 1e-3f64.to_bits()]);
+    file.set(at::THREADS + 8, &[1_000, 8f64.to_bits(), 7_250, 3, 8_000]);
+    file.set(CALLS + 8, &[250]);
+    file.set(CALLS + 48, &[250, 2]);
+    let text = TEXT_LINES.replace("P\t", "call\t3\tMPI_Recv\nP\t");
+    let read = |file: &mut File| {
+        file.set(at::STATES + 32, &[text.len() as u64]);
+        let text = Text::from_bytes("rank.0.hbr.7.tmp", text.as_bytes(), TEXT).unwrap();
+        complete("rank.0.hbr.7.live", file.0.clone(), &text).unwrap()
+    };
+    let found = read(&mut file);
+    let lines = "time\t1\t67.500000\t1\t60.250000\ninside\tMPI_Recv\t60.000000\nmpi\tMPI_Recv\t2\t60.250000\n";
+    assert!(found.contains(lines), "{found}");
+    // By SIGKILL the end is not seen.
+    file.set(at::CAUSE, &[0, 0, 0, 0]);
+    let found = read(&mut file);
+    assert!(found.contains("\ninside\tMPI_Recv\nmpi\tMPI_Recv\t2\t0.250000\n"), "{found}");
+    // Between two calls.
+    file.set(at::THREADS + 24, &[8_001]);
+    assert!(!read(&mut file).contains("inside"), "{found}");
+}
+
 #[test]
 fn how_a_collective_was_called_is_no_part_of_its_size() {
     for (size, text) in [

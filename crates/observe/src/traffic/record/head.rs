@@ -23,6 +23,8 @@ pub struct RankHead {
     pub host: String,
     /// How it ended: `finalize` if it is complete.
     pub ended: String,
+    /// The call that had not returned at its end, and the seconds in it, if its end was seen.
+    pub inside: Option<(String, Option<f64>)>,
     /// Functions with messages that are not in the file, and the reasons.
     pub unknown: Vec<(String, String)>,
     /// Where its time went.
@@ -54,10 +56,7 @@ pub struct RankTimes {
 impl RankTimes {
     /// Takes a line, if it is one of times.
     fn take(&mut self, text: &Text, line: Line<'_>) -> Result<(), InputError> {
-        let seconds = |cell: &[u8]| {
-            let known = float(cell).filter(|s| *s >= 0.0);
-            known.ok_or_else(|| text.error_in(line, cell, "seconds, not negative"))
-        };
+        let seconds = |cell: &[u8]| seconds(text, line, cell);
         match cells(line)[..] {
             [b"mpi", name, calls, time, ..] => {
                 let count = decimal(calls);
@@ -101,6 +100,7 @@ impl RankHead {
             job: None,
             host: String::new(),
             ended: "without a word".to_owned(),
+            inside: None,
             unknown: Vec::new(),
             times: RankTimes::default(),
             library: None,
@@ -124,6 +124,10 @@ impl RankHead {
                 }
                 [b"unknown", name, reason, ..] => head.unknown.push((own(name), own(reason))),
                 [b"ended", word, ..] => head.ended = own(word),
+                [b"inside", name] => head.inside = Some((own(name), None)),
+                [b"inside", name, time, ..] => {
+                    head.inside = Some((own(name), Some(seconds(text, line, time)?)));
+                }
                 [b"library", name, ..] => {
                     head.library = Library::of_version(&lossy(name));
                     head.release = release(&lossy(name));
@@ -143,6 +147,11 @@ impl RankHead {
         }
         Ok(head)
     }
+}
+
+fn seconds(text: &Text, line: Line<'_>, cell: &[u8]) -> Result<f64, InputError> {
+    let known = float(cell).filter(|s| *s >= 0.0);
+    known.ok_or_else(|| text.error_in(line, cell, "seconds, not negative"))
 }
 
 /// Refuses other versions than 2.

@@ -287,6 +287,7 @@ fn export(args: &CollectArgs, server: &Server, out: &mut Output) -> Result<()> {
         address: server.within()?,
         token: args.token.as_deref().map(token).transpose()?,
         store: server.store_status(),
+        folder: args.store.clone(),
     };
     let doors = Doors {
         cluster: args.token.as_deref(),

@@ -167,7 +167,7 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
         );
     }
     let mut expected = match &args.expect {
-        Some(list) => host_names("--expect", list)?,
+        Some(list) => host_names("--expect", list, &mut |note| out.talk(note))?,
         None => Vec::new(),
     };
     let mut all = expected.iter();

@@ -446,7 +446,7 @@ fn read(asked: Asked, until: Instant, remarks: &mut Vec<String>) -> Result<Quest
 /// The machine cannot be read.
 fn are_nodes(hosts: &[(String, u32)], machine: &MachineSource) -> Result<Result<()>> {
     let names: Vec<&str> = hosts.iter().map(|(host, _)| host.as_str()).collect();
-    let found = parse_node_list(&names.join(","), &machine.read()?.fabric);
+    let found = parse_node_list(&names.join(","), &machine.read()?.fabric, &mut |_| ());
     Ok(found.map(drop).map_err(Into::into))
 }
 

@@ -2,6 +2,7 @@
 
 use super::cells;
 use crate::ObserveError;
+use crate::placement::host_list;
 use crate::text::{Limits, Line, Text, decimal_u32, lossy};
 use hopbyte_fabric::{End, Fabric, InputError, LeftOut, LinkId, NodeId};
 use std::collections::{BTreeMap, HashMap};
@@ -135,6 +136,17 @@ impl Jobs {
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         shares
     }
+}
+
+/// Jobs of a time of which a list has no nodes.
+pub fn without_nodes(listed: &[Listed], then: Then) -> LeftOut {
+    let mut left_out = LeftOut::default();
+    for job in listed.iter().filter(|job| job.is_of(then)) {
+        if host_list(&job.hosts).is_some_and(|hosts| hosts.is_empty()) {
+            left_out.note(NO_HOSTS, job.id.clone());
+        }
+    }
+    left_out
 }
 
 /// Reads a list of jobs: JSON of `squeue`, `sacct`, `scontrol show job`, `qstat -f -F json`, `flux jobs` or `kubectl get pods`, text of

@@ -30,7 +30,7 @@ LAUNCHER = """#!/bin/sh
 while [ $# -gt 0 ]; do
   case $1 in
   -x) case $2 in HOPBYTE_RECORD_DIR=*) into=${2#*=} ;; HOPBYTE_REORDER_MAP=*) map=${2#*=} ;; esac; shift 2 ;;
-  --host | -np) shift 2 ;;
+  --host | -np | --map-by) shift 2 ;;
   *) break ;;
   esac
 done
@@ -38,7 +38,7 @@ echo "${map:+placed}${into:+ recorded}" >> launches
 if [ -n "$into" ]; then
   rank=0
   for host in n0-0 n0-0 n1-0 n1-0 n0-1 n0-1 n1-1 n1-1; do
-    [ -z "$map" ] || host=$(sed -n "s/^$rank,\\([^,]*\\),.*/\\1/p" "$map")
+    [ -z "$map" ] || [ -n "$DEAF" ] || host=$(sed -n "s/^$rank,\\([^,]*\\),.*/\\1/p" "$map")
     peer=$(((rank + 4 * FAR + 1 - FAR) % 8))
     printf '%s\\n' '# hopbyte-record 2' "rank\\t$rank" 'size\\t8' "host\\t$host" 'spawned\\t0' 'phase\\t0\\tmain' \\
       "P\\t0\\t$peer\\t1000000\\t10" 'ended\\tfinalize' 'end\\t8' | sed 's/\\\\t/\\t/g' > "$into/rank.$rank.hbr"
@@ -163,15 +163,60 @@ def test_a_dry_run_beside_a_run_in_progress(site: Site) -> None:
         running.kill()
 
 
-def test_hosts_that_are_no_nodes_are_told_when_the_first_run_records(site: Site) -> None:
+def test_hosts_that_are_no_nodes_are_told_and_not_recorded(site: Site) -> None:
     command = site.command()
     command[2] = "here:4,there:4"
     line = [str(hopbyte_binary()), "run", "--", *command]
     done = subprocess.run(line, cwd=site.folder, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == CODE
-    said = "recording the traffic of this command; its next run cannot be placed: "
+    said = "not recorded, since runs on these hosts cannot be placed: "
     assert said in done.stderr and "found here, expected a node of the fabric" in done.stderr, done.stderr
     assert done.stderr.count("\n") == 1
+    assert site.launches() == [""] and not list((site.folder / "state").glob("*/run-*"))
+
+
+def test_an_order_that_is_not_followed_is_asked_for_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEAF", "1")
+    assert "recording" in site.clean()
+    assert "order of 8 ranks is changed" in site.clean()
+    for _ in range(2):
+        assert "the order asked for was not followed" in site.clean()
+    assert site.launches() == [" recorded", "placed recorded", "", ""]
+    shutil.rmtree(next((site.folder / "state").glob("*/record")).parent)
+    monkeypatch.delenv("DEAF")
+    assert "recording" in site.clean()
+
+
+def test_layouts_and_prefixes_have_records_of_their_own_or_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options that deal ranks to hosts are part of a command; what runs the launcher is not."""
+    own = Site.command
+    monkeypatch.setattr(Site, "command", lambda site: [*own(site)[:-1], "--map-by", "node", "./app"])
+    assert "recording" in site.clean()
+    monkeypatch.setattr(Site, "command", own)
+    assert "recording" in site.clean()
+    assert len(list((site.folder / "state").glob("*/command"))) == 2
+    for prefix, said in [
+        (["timeout", "30"], "order of 8 ranks is changed"),
+        (["nice", "-n", "1"], "the last run was placed as requested"),
+        (["env", "FAR=1"], "order of 8 ranks is changed"),
+    ]:
+        monkeypatch.setattr(Site, "command", lambda site, prefix=prefix: [*prefix, *own(site)])
+        assert said in site.clean(), prefix
+    assert site.launches() == [" recorded", " recorded", "placed recorded", "placed", "placed"]
+
+
+@pytest.mark.parametrize(("listed", "passed"), [
+    ("NONE", "LD_PRELOAD,HOPBYTE_RECORD_DIR"), ("A,LD_PRELOAD", "A,LD_PRELOAD,HOPBYTE_RECORD_DIR"), ("ALL", "ALL"),
+])  # fmt: skip
+def test_the_list_of_exported_variables_gets_the_recorders(site: Site, listed: str, passed: str) -> None:
+    """As `sbatch --export=NONE` leaves it for the steps of its job."""
+    srun = site.folder / "srun"
+    srun.write_text("#!/bin/sh\nprintenv SLURM_EXPORT_ENV > seen\n")
+    srun.chmod(0o755)
+    line = [str(hopbyte_binary()), "record", "--flavour", "ompi", "--libraries", ".", "-o", "out", "--", "./srun", "./app"]
+    environment = {**os.environ, "SLURM_EXPORT_ENV": listed}
+    done = subprocess.run(line, cwd=site.folder, env=environment, capture_output=True, text=True, check=False)
+    assert (site.folder / "seen").read_text() == passed + "\n", done.stderr
 
 
 def kills(site: Site, signal: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ import { browser, program, root } from "./harness.mjs";
 /** One link's bytes of one second, replaced atomically. */
 function write(folder, gigabytes) {
   const lines = [
-    { schema: "hopbyte.link/1", link: "r0-0 X+", received_bytes: gigabytes * 1e9 },
+    { schema: "hopbyte.link/1", link: "r0-0 X+", received_bytes: gigabytes * 1e9, errors: 65535, errors_at_least: true },
     { schema: "hopbyte.link/1", summary: { window_seconds: 1 } },
   ];
   writeFileSync(join(folder, "next"), lines.map((l) => JSON.stringify(l) + "\n").join(""));
@@ -42,6 +42,8 @@ test("new counters reach the open page, errors too", async () => {
       { timeout: 60_000 },
     );
     assert.match(await cells.innerText(), /80/);
+    // A counter at its highest value counts at least so many.
+    assert.match(await cells.innerText(), /≥ 65,535/);
     writeFileSync(join(folder, "links.jsonl"), "broken");
     await page.getByRole("status").filter({ hasText: "links.jsonl:1" }).waitFor({ timeout: 60_000 });
     server.kill("SIGKILL");

@@ -1,3 +1,5 @@
+import { quantity } from "./text";
+
 /** The document that a report embeds; `crates/view/src/report/data.rs` writes it. */
 export interface Document {
   schema: "hopbyte-report-1";
@@ -28,6 +30,8 @@ export interface Signs {
   errors: number[];
   lanes: number[];
   cross: number[];
+  /** Links of which there may be more errors than counted. */
+  least: number[];
 }
 
 /** Loads of one quantity; not-a-number is unknown. */
@@ -135,6 +139,12 @@ export function load(): Report | null {
 /** Loads of a side; views without a second side have only one. */
 export function loads(view: View, side: Side): Float32Array {
   return side === "after" && view.after ? view.after : view.before;
+}
+
+/** A value of a link with its unit, or its lower bound. */
+export function shown(report: Report, view: View, side: Side, link: number): string {
+  const least = view.name === "errors" && report.signs.least.includes(link);
+  return (least ? "≥ " : "") + quantity(loads(view, side)[link] ?? NaN, view.unit);
 }
 
 /** Share below which a link is idle. */

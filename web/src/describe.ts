@@ -1,4 +1,4 @@
-import type { Report, Side } from "./data";
+import { shown, type Report, type Side } from "./data";
 import { lit, type Target } from "./selection";
 import { quantity } from "./text";
 
@@ -36,8 +36,8 @@ function link(report: Report, id: number, side: Side): string[] {
   const kind = links.kinds[links.kind[id] ?? -1] ?? "";
   const lines = [links.name[id] || `link ${id}`, to === undefined ? kind : `${kind}, to ${to}`];
   for (const view of views) {
-    const value = quantity(view.before[id] ?? NaN, view.unit);
-    const after = view.after && quantity(view.after[id] ?? NaN, view.unit);
+    const value = shown(report, view, "before", id);
+    const after = view.after && shown(report, view, "after", id);
     lines.push(`${view.name}: ${after === null ? value : `${value} before, ${after} after`}`);
   }
   if (report.signs.cross.includes(id)) lines.push("down: no lane in service");

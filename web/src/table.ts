@@ -1,6 +1,6 @@
-import { loads, type Report, type Side, type View } from "./data";
+import { shown, type Report, type Side, type View } from "./data";
 import type { Selection, Target } from "./selection";
-import { change, quantity } from "./text";
+import { change } from "./text";
 
 const PAGE = 30;
 
@@ -147,10 +147,10 @@ export class LinkTable {
     head.textContent = row.name;
     element.append(head, cell(row.to), cell(row.kind));
     for (const view of this.report.views) {
-      element.append(value(view, "before", row.link));
+      element.append(value(this.report, view, "before", row.link));
       if (view.after) {
         const difference = change(view.before[row.link] ?? NaN, view.after[row.link] ?? NaN);
-        element.append(value(view, "after", row.link), cell(difference, "n"));
+        element.append(value(this.report, view, "after", row.link), cell(difference, "n"));
       }
     }
     return element;
@@ -211,8 +211,8 @@ function compare(a: Value, b: Value): number {
 }
 
 /** A load, with its link's number in the picture, if any. */
-function value(view: View, side: Side, link: number): HTMLTableCellElement {
-  const element = cell(quantity(loads(view, side)[link] ?? NaN, view.unit), "n");
+function value(report: Report, view: View, side: Side, link: number): HTMLTableCellElement {
+  const element = cell(shown(report, view, side, link), "n");
   const rank = view.numbered[side].indexOf(link);
   if (rank >= 0) {
     const number = document.createElement("span");

@@ -3,6 +3,7 @@
 use crate::error::ApplyError;
 use hopbyte_fabric::{Class, InputError};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fcntl_setfl, fstat, linkat, open, stat};
+use rustix::process::{Pid, test_kill_process};
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -313,6 +314,32 @@ const LONGEST_KEPT: usize = 240;
 /// A path without a file's name.
 pub fn beside(target: &Path) -> io::Result<PathBuf> {
     hidden(target, "tmp")
+}
+
+/// Removes what runs that were killed left in a folder beside files of these names, which are written anew: contents that
+/// were not in their place yet, and former ones.
+pub fn tidy(folder: &Path, names: &[&str]) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let parts = name.to_str().and_then(left_by);
+        if parts.is_some_and(|(name, run)| names.contains(&name) && is_gone(run)) {
+            // It is in nobody's way.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// File and process of a name that [`hidden`] gave.
+fn left_by(name: &str) -> Option<(&str, i32)> {
+    let whole = name.strip_prefix('.')?;
+    let whole = (whole.strip_suffix(".tmp")).or_else(|| whole.strip_suffix(".old"))?;
+    let (name, run) = whole.rsplit_once('.')?;
+    Some((name, run.parse().ok().filter(|&run| run > 0)?))
+}
+
+fn is_gone(process: i32) -> bool {
+    let process = Pid::from_raw(process);
+    process.is_some_and(|p| test_kill_process(p) == Err(rustix::io::Errno::SRCH))
 }
 
 fn hidden(target: &Path, ending: &str) -> io::Result<PathBuf> {

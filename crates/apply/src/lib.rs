@@ -42,7 +42,7 @@ pub use advice::{Advice, Refusal};
 pub use check::{Checked, Difference, OffCore, Seen, Split, same_host};
 pub use error::ApplyError;
 pub use fabric_formats::{FabricFormat, Written, folded_parts, write_fabric};
-pub use files::{Staged, Together, beside, readable_name, write_atomic, write_atomic_by};
+pub use files::{Staged, Together, beside, readable_name, tidy, write_atomic, write_atomic_by};
 pub use launcher::{Launcher, Prepared};
 pub use layout::{Job, Launch, SlotCores};
 pub use megatron::{Tuned, tuned};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use hopbyte_apply::{Staged, Together, write_atomic, write_atomic_by};
+use hopbyte_apply::{Staged, Together, tidy, write_atomic, write_atomic_by};
 use std::os::unix::fs::FileTypeExt;
 
 #[test]
@@ -102,6 +102,84 @@ fn files_that_belong_together_are_all_replaced_or_none() {
     change("last").unwrap();
     let new = ["added", "last", "old"].map(|name| (name, "new"));
     assert_eq!(all(), files(&new));
+}
+
+/// Name of the variable with the folder, and of that with the steps after which the process ends.
+const KILLED: [&str; 2] = ["HOPBYTE_TEST_FOLDER", "HOPBYTE_TEST_STEPS"];
+const NAMES: [&str; 3] = ["gone", "one", "two"];
+
+/// Replaces `one` and `two` and removes `gone`, as mappings are written; ends as if killed after so many steps.
+fn change_until(folder: &std::path::Path, steps: usize) {
+    let mut left = steps;
+    let mut step = || match left {
+        0 => std::process::abort(),
+        _ => left -= 1,
+    };
+    let staged = ["one", "two"].map(|name| {
+        step();
+        Staged::write(&folder.join(name), &mut |f| f.write_all(b"new")).unwrap()
+    });
+    let changed = Together::change(|together| {
+        step();
+        together.remove(&folder.join("gone"))?;
+        for file in staged {
+            step();
+            together.replace(file)?;
+        }
+        step();
+        Ok(())
+    });
+    changed.unwrap();
+}
+
+/// The process that is killed; it is this test itself, without the variables none.
+#[test]
+fn a_process_that_ends_within_a_change() {
+    let [folder, steps] = KILLED.map(std::env::var);
+    if let (Ok(folder), Ok(steps)) = (folder, steps) {
+        change_until(folder.as_ref(), steps.parse().unwrap());
+    }
+}
+
+/// Whatever step was the last: every file is whole, none of the new ones is beside one that had to go, and the next run tidies.
+#[test]
+fn a_change_that_is_killed_at_any_step_leaves_whole_files_which_the_next_one_tidies() {
+    let mut hidden = Vec::new();
+    for steps in 0..=6 {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).ok();
+        let count = || std::fs::read_dir(folder.path()).unwrap().count();
+        for name in ["gone", "one"] {
+            std::fs::write(folder.path().join(name), "old").unwrap();
+        }
+        // Not of a mapping, and of a process that runs.
+        let others = [".other.4194305.old", ".one.1.tmp", ".one.x.tmp", "one.tmp"];
+        for name in others {
+            std::fs::write(folder.path().join(name), "kept").unwrap();
+        }
+        let done = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "whole::a_process_that_ends_within_a_change"])
+            .env(KILLED[0], folder.path())
+            .env(KILLED[1], steps.to_string())
+            .output()
+            .unwrap();
+        assert_eq!(done.status.success(), steps == 6, "{steps}: {done:?}");
+        let [gone, one, two] = NAMES.map(read);
+        let whole = |text: &Option<String>| matches!(text.as_deref(), None | Some("old" | "new"));
+        assert!([&gone, &one, &two].into_iter().all(whole), "{steps}");
+        let is_new = |text: &Option<String>| text.as_deref() == Some("new");
+        let mixed = gone.is_some() && (is_new(&one) || is_new(&two));
+        assert!(one.is_some() && !mixed, "{steps}: {gone:?} {one:?} {two:?}");
+        let files = usize::from(gone.is_some()) + 1 + usize::from(two.is_some());
+        hidden.push(count() - files - others.len());
+        change_until(folder.path(), 9);
+        tidy(folder.path(), &NAMES);
+        let new = Some("new".to_owned());
+        assert_eq!(NAMES.map(read), [None, new.clone(), new], "{steps}");
+        assert_eq!(count(), 2 + others.len(), "{steps}");
+    }
+    // Before each step: contents that wait, and former ones.
+    assert_eq!(hidden, [0, 1, 2, 3, 3, 2, 0]);
 }
 
 /// A wait without an end would be silent.

@@ -84,6 +84,18 @@ fn replay_reads_round_damage_and_says_it() {
         stderr(&done)
     );
     fs::remove_file(link).unwrap();
+    // A log whose writer was killed within a block.
+    let last = &logs(folder.path()).unwrap()[1];
+    let end = fs::read(last).unwrap();
+    fs::write(last, &end[..end.len() - 7]).unwrap();
+    let (done, lines) = replay(folder.path(), &[]);
+    assert_eq!((done.status.code(), lines), (Some(0), 19));
+    assert!(
+        stderr(&done).contains("bytes of an unfinished last block are left out"),
+        "{}",
+        stderr(&done)
+    );
+    fs::write(last, end).unwrap();
     // An unreadable log hides no other.
     fs::write(first, b"hopbyte log 9\n").unwrap();
     let (done, lines) = replay(folder.path(), &[]);

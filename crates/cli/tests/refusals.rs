@@ -66,6 +66,13 @@ fn a_closed_output_is_an_error_and_open_files_are_written_to() {
         let said = String::from_utf8_lossy(&shell.stderr).into_owned();
         (shell.status.code(), said)
     };
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sysfs/before");
+    let agent = format!("--json -q agent --root {root} --name n1 --ticks 1 --to 127.0.0.1:1");
+    for output in ["&-", "/dev/full"] {
+        let (code, said) = run(&format!("hopbyte {agent} >{output}"));
+        assert_eq!(code, Some(3), "{output}: {said}");
+        assert!(said.contains("cannot write standard output"), "{said}");
+    }
     for words in [
         "fabric show torus:2x2",
         "--json fabric show torus:2x2",
@@ -123,6 +130,15 @@ fn a_mapping_that_cannot_be_written_leaves_the_earlier_one() {
         assert_eq!(std::fs::read_to_string(out.join(old)).unwrap(), "old");
     }
     assert_eq!(std::fs::read_dir(out).unwrap().count(), 3);
+    // The next mapping removes what runs that were killed left beside its files.
+    let left = [".rankfile.4194305.old", ".mapping.json.4194305.tmp"];
+    for name in left {
+        std::fs::write(out.join(name), "left").unwrap();
+    }
+    std::fs::remove_dir(out.join("placement.csv")).unwrap();
+    let (code, said) = ask(&words, Stdio::null());
+    assert_eq!(code, Some(0), "{said}");
+    assert!(left.iter().all(|name| !out.join(name).exists()));
 }
 
 /// `run` has settings where `record` has options.

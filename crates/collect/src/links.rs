@@ -73,6 +73,8 @@ impl Links {
             let shape = cluster.shapes.layout(held.shape);
             match slot {
                 Some(device) if device.is_of(shape, held) => {
+                    // That of another log is equal; the next comparison is one of addresses.
+                    device.shape.clone_from(shape);
                     known.changed |= device.take(node, held);
                 }
                 _ => {
@@ -343,6 +345,9 @@ mod tests {
             "value=100 7",
         ];
         assert_eq!(rates, expected, "{text}");
+        let held = next.nodes[3].as_ref().unwrap().sources[0].as_ref().unwrap();
+        let device = links.nodes["r1-0"].devices[0].as_ref().unwrap();
+        assert!(Arc::ptr_eq(&device.shape, next.shapes.layout(held.shape)));
         let (_, source) = flows.iter(&next).next().unwrap();
         assert_eq!(source.flows[0].total, Some(1000.0));
     }

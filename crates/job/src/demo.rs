@@ -95,7 +95,7 @@ pub fn second_job(file: &Path, machine: &Machine) -> Result<SecondJob> {
     let traffic = read_traffic(&file.display().to_string())?;
     let exchange = traffic.total();
     let loads = Overhead::of(fabric).loads(fabric, &exchange)?;
-    let allocation = inputs::nodes(SECOND_NODES, None, traffic.tasks, fabric)?;
+    let allocation = inputs::nodes(SECOND_NODES, None, traffic.tasks, fabric, &mut |_| ())?;
     let placement = Placement::in_order(&allocation, traffic.tasks)?;
     let problem = Problem {
         loads: loads.exchange.as_ref(),

@@ -197,7 +197,7 @@ fn lost(counted: &LinkCounts) -> Option<String> {
     (!words.is_empty()).then(|| format!("{file}: values not known: {}", words.join(", ")))
 }
 
-/// Reads a list of nodes; see [`allocate`].
+/// Reads a list of nodes; see [`allocate`]. `say` is told of a file that may have been cut.
 ///
 /// # Errors
 /// A name is not on the fabric, or named twice.
@@ -206,9 +206,10 @@ pub fn nodes(
     ranks_per_node: Option<u32>,
     tasks: usize,
     fabric: &Fabric,
+    say: &mut dyn FnMut(String),
 ) -> Result<Allocation> {
     allocate(
-        parse_node_list(list, fabric)?,
+        parse_node_list(list, fabric, say)?,
         ranks_per_node,
         tasks,
         fabric,
@@ -310,7 +311,7 @@ mod tests {
         }
         let fabric = builder.finish().unwrap();
         for (ranks, expected) in [(2, [1, 1, 0, 1, 1]), (4, [2, 1, 1, 2, 2])] {
-            let found = nodes("a,b", Some(ranks), 4, &fabric).unwrap();
+            let found = nodes("a,b", Some(ranks), 4, &fabric, &mut |_| ()).unwrap();
             let slots = |n: usize| {
                 let node = fabric.node_ids().nth(n).unwrap();
                 found

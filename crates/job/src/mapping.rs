@@ -4,7 +4,7 @@ use crate::error::{Context, Result};
 use crate::inside::Arranged;
 use crate::predict::{Ask, Prediction, by_rank, predict};
 use crate::question::Question;
-use hopbyte_apply::{ApplyError, Job, Launch, Launcher, Prepared, Staged, Together};
+use hopbyte_apply::{ApplyError, Job, Launch, Launcher, Prepared, Staged, Together, tidy};
 use hopbyte_fabric::units::{TIMES, bytes_text, count, scale};
 use hopbyte_fabric::{InputError, Placement};
 use hopbyte_map::budget::{Advice, Migration};
@@ -287,6 +287,8 @@ impl<'a> Saved<'a> {
             let files = launchers.map(|l| l.commit(together)).transpose()?;
             Ok((earlier, files))
         })?;
+        let names = Launcher::ALL.map(Launcher::file_name);
+        tidy(folder, &[&names[..], &[MAPPING_FILE]].concat());
         Ok(Self {
             question,
             mapping,

@@ -366,7 +366,8 @@ impl Asked {
             Some(node) => Some(node.slots(self.ranks_per_node)?),
             None => self.ranks_per_node,
         };
-        let (allocation, current) = self.places(each, traffic.tasks, &machine.fabric)?;
+        let (allocation, current) =
+            self.places(each, traffic.tasks, &machine.fabric, &mut machine.notes)?;
         let list = self.nodes.as_deref().filter(|_| each.is_none());
         let unlike = list.and_then(|list| unlike_slurm(list, &allocation, &machine.fabric));
         machine.notes.extend(unlike);
@@ -423,15 +424,21 @@ impl Asked {
         each: Option<u32>,
         tasks: usize,
         fabric: &Fabric,
+        notes: &mut Vec<String>,
     ) -> Result<(Allocation, Option<Placement>)> {
         let given = match &self.nodes {
-            Some(list) => Some(inputs::nodes(list, each, tasks, fabric)?),
+            Some(list) => {
+                let say = &mut |note| notes.push(note);
+                Some(inputs::nodes(list, each, tasks, fabric, say)?)
+            }
             None => None,
         };
         let placed = match &self.current {
             Some(file) => {
                 let placed = read_placement(file, fabric, given.as_ref());
-                Some(placed.map_err(|e| of_another_kind(file, Content::Placement, e))?)
+                let placed = placed.map_err(|e| of_another_kind(file, Content::Placement, e))?;
+                notes.extend(placed.notes.iter().cloned());
+                Some(placed)
             }
             None => None,
         };

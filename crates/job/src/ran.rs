@@ -45,11 +45,15 @@ struct PlaceLine {
 }
 
 /// Ranks' places from the job's own file (placement.csv of `hopbyte record`, rankfile, hostfile); their GPUs if it states
-/// them.
+/// them; `say` is told where the file may have been cut.
 ///
 /// # Errors
 /// The file cannot be read, names other nodes or has another number of ranks than the placement.
-pub fn of_file(path: &Path, launch: &Launch<'_>) -> Result<Vec<Option<Seen>>> {
+pub fn of_file(
+    path: &Path,
+    launch: &Launch<'_>,
+    say: &mut dyn FnMut(String),
+) -> Result<Vec<Option<Seen>>> {
     let Launch {
         fabric, allocation, ..
     } = *launch;
@@ -59,6 +63,7 @@ pub fn of_file(path: &Path, launch: &Launch<'_>) -> Result<Vec<Option<Seen>>> {
         Ok(placed) => placed,
         Err(why) => read_placement(path, fabric, None).map_err(|_| why)?,
     };
+    placed.notes.iter().cloned().for_each(say);
     let (ran, ranks) = (placed.placement.tasks(), launch.placement.tasks());
     if ran != ranks {
         let found = format!("{} ranks", count(ran));

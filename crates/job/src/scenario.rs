@@ -31,12 +31,18 @@ impl Asked {
     }
 }
 
-/// Places the job's ranks as a file states.
+/// Places the job's ranks as a file states; `say` is told of one that may have been cut.
 ///
 /// # Errors
 /// The file is not a placement on this machine.
-pub fn put(scenario: &mut Scenario, fabric: &Fabric, path: &Path) -> Result<()> {
+pub fn put(
+    scenario: &mut Scenario,
+    fabric: &Fabric,
+    path: &Path,
+    say: &mut dyn FnMut(String),
+) -> Result<()> {
     let placed = read_placement(path, fabric, None)?;
+    placed.notes.iter().cloned().for_each(say);
     let name = |node| fabric.node(node).name.clone();
     let nodes = placed.allocation.nodes();
     scenario.job.ranks_per_node = nodes.iter().map(|n| n.1).max().unwrap_or(1);
@@ -138,7 +144,7 @@ fn answer(mut scenario: Scenario, changes: &Changes<'_>) -> Result<Outcome> {
         on_network(&mut scenario, &machine, network)?;
     }
     if let Some(path) = changes.placement {
-        put(&mut scenario, &machine.fabric, path)?;
+        put(&mut scenario, &machine.fabric, path, &mut |_| ())?;
     }
     let question = Question::new(&scenario, &machine.fabric, &machine.routing, &inputs)?;
     Ok(question.answer()?)

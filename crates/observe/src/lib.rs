@@ -43,7 +43,7 @@ pub mod traffic;
 
 pub use counters::{
     CounterOptions, Jobs, KEPT_JOBS, Listed, Then, kept_jobs, list_jobs, read_counter_series,
-    read_counters, read_jobs,
+    read_counters, read_jobs, without_nodes,
 };
 pub use error::{ObserveError, system_class};
 pub use fabric::{Machine, MachineFiles, is_numbered, read_machine};

@@ -5,13 +5,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common::{SUBNET, seeds, text};
-use hopbyte_fabric::{Fabric, Quantity, compact, spec};
+use hopbyte_fabric::{Fabric, NodeId, Quantity, compact, spec};
+use hopbyte_observe::counters::jobs;
 use hopbyte_observe::counters::{Counted, counter_series, known_formats};
 use hopbyte_observe::fabric::{Companions, read_machine_text};
 use hopbyte_observe::kinds::kinds;
+use hopbyte_observe::placement::placement;
 use hopbyte_observe::text::{Limits, Text};
 use hopbyte_observe::traffic::traffic;
-use hopbyte_observe::{CounterOptions, ObserveError};
+use hopbyte_observe::{CounterOptions, ObserveError, Then, parse_node_list, parse_nodes};
 use std::collections::BTreeSet;
 
 /// Interval, quantity, link and bits of a value.
@@ -405,4 +407,68 @@ fn no_prefix_of_a_machine_or_of_traffic_is_believed() {
         assert!(is_read, "no seed of {folder} is read");
     }
     assert!(believed.is_empty(), "{}", believed.join("\n"));
+}
+
+/// Placements and lists of nodes that are cut within a line are refused, noted, or read as the whole file; lists of jobs are
+/// refused.
+#[test]
+fn no_prefix_of_a_placement_or_of_a_list_is_believed() {
+    let fabric = spec::fabric("gemini:4x4x4").unwrap();
+    let nodes = |bytes: &[u8]| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        let (list, mut notes) = (format!("@{}", file.path().display()), Vec::new());
+        let read = parse_node_list(&list, &fabric, &mut |note| notes.push(note));
+        let read = read.map_err(|e| e.to_string())?;
+        Ok((format!("{read:?}").into_bytes(), notes))
+    };
+    let allocation = parse_nodes("nid[00000-00015]:2", 1, &fabric).unwrap();
+    let placed = |bytes: &[u8]| {
+        let text = Text::from_bytes("file", bytes, Limits::ANY).map_err(|e| e.to_string())?;
+        let read = placement(&text, &fabric, Some(&allocation)).map_err(|e| e.to_string())?;
+        let slots = format!("{:?}", read.placement.slots()).into_bytes();
+        Ok((slots, read.notes))
+    };
+    let listed = |bytes: &[u8]| {
+        let text = Text::from_bytes("file", bytes, Limits::ANY).map_err(|e| e.to_string())?;
+        let read = jobs(&text, &fabric, Then::Live(150.0)).map_err(|e| e.to_string())?;
+        let jobs = format!("{:?} {:?}", read.ids(), read.jobs_on(NodeId(10)));
+        Ok((jobs.into_bytes(), Vec::new()))
+    };
+    type Read<'a> = &'a dyn Fn(&[u8]) -> Result<Content, String>;
+    let of: [(Read<'_>, &str); 10] = [
+        (&nodes, "nid00001,nid[00010-00011]\nnid00012:12\n"),
+        (&nodes, "nid00001 slots=4\nnid00010 slots=12\n"),
+        (&placed, "rank 0=nid00001 slot=1\nrank 1=nid00010 slot=10\n"),
+        (&placed, "rank,node,slot\n0,nid00001,1\n1,nid00010,10\n"),
+        (&placed, "0,nid00001\n1,nid00010\n"),
+        (&placed, "nid00001\nnid00010\nnid00011\n"),
+        (&placed, "nid00001 slots=2\nnid00010 slots=12\n"),
+        (&placed, "2,1,0\n"),
+        (
+            &listed,
+            "job,node,start,end\n7,nid00001,100,\n8,nid00010,120,1500\n",
+        ),
+        (
+            &listed,
+            "JobId=7 JobState=RUNNING NodeList=nid00001\nJobId=8 JobState=RUNNING NodeList=nid00010\n",
+        ),
+    ];
+    for (read, content) in of {
+        let bytes = content.as_bytes();
+        let (whole, notes) = read(bytes).unwrap_or_else(|e| panic!("{content}: {e}"));
+        assert_eq!(notes, [""; 0], "{content}");
+        let is_line = |n: usize| bytes[n - 1] == b'\n' || bytes[n] == b'\n';
+        for n in (1..bytes.len()).filter(|&n| !is_line(n)) {
+            let Ok((found, notes)) = read(&bytes[..n]) else {
+                continue;
+            };
+            let is_told = notes.iter().any(|n| n.contains("cut"));
+            assert!(found == whole || is_told, "{}", &content[..n]);
+        }
+        // A last line without a line end may be whole.
+        if let Ok((found, notes)) = read(&bytes[..bytes.len() - 1]) {
+            assert_eq!((found, notes.len()), (whole, 1), "{content}");
+        }
+    }
 }

@@ -26,6 +26,7 @@ pub fn store_history<'py>(
     let mut window = Vec::new();
     let mut link: Vec<u32> = Vec::new();
     let mut columns: [Vec<f64>; 5] = Default::default();
+    let mut least = Vec::new();
     let notes = py.detach(|| {
         history(
             &store,
@@ -37,6 +38,7 @@ pub fn store_history<'py>(
                     time.push(at);
                     window.push(state.window_seconds.unwrap_or(f64::NAN));
                     link.push(l.0);
+                    least.push(!state.at_least(l).is_empty());
                     let of = [
                         &state.received_bytes,
                         &state.used_ratio,
@@ -71,5 +73,7 @@ pub fn store_history<'py>(
     for (title, values) in titles.into_iter().zip(columns) {
         table.set_item(title, values.into_pyarray(py))?;
     }
+    let least: Bound<'py, PyArray1<bool>> = least.into_pyarray(py);
+    table.set_item("errors_at_least", least)?;
     Ok((table, notes))
 }

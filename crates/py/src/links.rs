@@ -26,6 +26,7 @@ pub struct Links {
     machine: Arc<hopbyte_job::Machine>,
     still: Still,
     reading: Arc<LinkReading>,
+    errors_at_least: Vec<bool>,
     /// Counter files, if any were read.
     files: Option<Background>,
 }
@@ -150,8 +151,10 @@ impl Links {
         reading: LinkReading,
         files: Option<Background>,
     ) -> Self {
+        let least = |link| !reading.state.at_least(link).is_empty();
         Self {
             still: Still::of(&machine.fabric),
+            errors_at_least: machine.fabric.link_ids().map(least).collect(),
             reading: Arc::new(reading),
             files,
             machine,
@@ -365,6 +368,12 @@ impl Links {
         read(this, |s| &s.errors)
     }
 
+    /// Whether there may be more errors: a counter of them is at its highest value, or was not read.
+    #[getter]
+    fn errors_at_least<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<bool>> {
+        of(this, |l| &l.errors_at_least)
+    }
+
     /// Lanes in service.
     #[getter]
     fn lanes<'py>(this: &Bound<'py, Self>) -> Bound<'py, PyArray1<f64>> {
@@ -411,6 +420,9 @@ impl Links {
             if known {
                 columns.set_item(name, values)?;
             }
+        }
+        if this.get().errors_at_least.contains(&true) {
+            columns.set_item("errors_at_least", this.getattr("errors_at_least")?)?;
         }
         if !this.get().reading.source.is_empty() {
             columns.set_item("coverage", this.getattr("coverage")?)?;

@@ -58,7 +58,7 @@ impl Nodes {
     ) -> PyResult<Allocation> {
         let fabric = machine.fabric();
         let nodes = match self {
-            Self::List(text) => parse_node_list(text, fabric).map_err(python)?,
+            Self::List(text) => parse_node_list(text, fabric, &mut |_| ()).map_err(python)?,
             Self::Names(names) => {
                 let found = machine.find(names)?;
                 found.into_iter().map(|n| (n, None)).collect()

@@ -20,6 +20,7 @@ use hopbyte_observe::threads;
 use serde::Serialize;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ pub struct Source {
     pub token: Option<Token>,
     /// Counts of its store.
     pub store: Option<Status>,
+    /// The folder of its store.
+    pub folder: Option<PathBuf>,
 }
 
 impl Source {
@@ -265,8 +268,11 @@ pub fn push_lines(
                 say(format!("lines to {}: {said}", without_secrets(&url)));
             }
         };
-        let state = (Delivery::default(), Lines::new(&cluster, 0));
-        source.follow(state, report, tick);
+        let mut lines = Lines::new(&cluster, 0);
+        if let Some(Err(error)) = source.folder.as_ref().map(|folder| lines.go_on(folder)) {
+            say(format!("lines begin without the store: {error}"));
+        }
+        source.follow((Delivery::default(), lines), report, tick);
     })?;
     Ok(())
 }

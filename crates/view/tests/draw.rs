@@ -7,7 +7,8 @@ use hopbyte_fabric::{
     End, Fabric, FabricBuilder, Family, LinkId, LinkSpec, LinkState, NodeId, RouterId, spec,
 };
 use hopbyte_view::draw::{
-    DrawOptions, LinkLoads, Looks, Picture, Sign, Signs, Unit, compare_svg, fabric_svg, picture,
+    DrawOptions, ERRORS, LinkLoads, Looks, Picture, Sign, Signs, Unit, compare_svg, fabric_svg,
+    picture,
 };
 
 const SPECS: [&str; 9] = [
@@ -238,10 +239,21 @@ fn errors_and_links_that_are_down_are_symbols() {
         let (erring, down) = (LinkId(1), LinkId(2));
         state.errors.set(LinkId(0), Some(0.0));
         state.errors.set(erring, Some(123_456.0));
+        state.at_least.insert(erring);
         state.lanes.set(down, Some(0.0));
         let signs = Signs::of(&fabric, Some(&state));
         assert_eq!(signs.links(Sign::Errors), [erring]);
         assert_eq!(signs.links(Sign::Down), [down]);
+        let counted = LinkLoads::of_column(ERRORS, Unit::Count, &state.errors);
+        let said = [erring, LinkId(0), down].map(|link| signs.text(&counted, link));
+        assert_eq!(said, [Some("≥ 123,456".into()), Some("0".into()), None]);
+        let options = DrawOptions {
+            worst: 1,
+            signs: Some(signs.clone()),
+            ..DrawOptions::default()
+        };
+        let page = fabric_svg(&fabric, Some(&counted), &options);
+        assert!(page.contains(">≥ 123,456<"), "{text}");
         let idle = LinkLoads::new("used", Unit::Ratio, vec![0.0; fabric.links().len()]);
         let looks = Looks::new(&fabric, Some(&idle), None, &[]);
         let plain = picture(&looks, 1000.0, 800.0);

@@ -3,15 +3,13 @@
 use super::collect::{found, nats, token};
 use crate::output::{Answer, Output};
 use anyhow::{Context, Result, bail};
-use hopbyte_collect::agent::{HANDED_ON, Options, Subject, Target, work};
+use hopbyte_collect::agent::{Options, Subject, Target, work};
 use hopbyte_collect::bus::{BLOCKS, check_cluster};
 use hopbyte_collect::period_ns;
 use hopbyte_collect::tls::Trust;
 use hopbyte_collect::wire::check_node;
 use hopbyte_observe::sources::host_name;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Sources and destination of an agent.
 #[derive(clap::Args, Debug)]
@@ -100,6 +98,8 @@ pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
         json: out.json,
         quiet: out.quiet,
     };
+    // The small agent finds `/dev/null` in the place of a closed output.
+    out.json.then(|| out.bytes(b"")).transpose()?;
     become_small(&options)?;
     Ok(Answer::of(work(&options)?))
 }
@@ -108,9 +108,7 @@ pub fn run(args: &AgentArgs, out: &mut Output) -> Result<Answer> {
 fn become_small(options: &Options) -> Result<()> {
     let beside = hopbyte_job::program::own()?.with_file_name("hopbyte-agent");
     if beside.is_file() {
-        let handed_on = serde_json::to_string(options)?;
-        let error = Command::new(&beside).env(HANDED_ON, handed_on).exec();
-        bail!("{}: {error}", beside.display());
+        bail!("{}: {}", beside.display(), options.hand_on(&beside));
     }
     Ok(())
 }

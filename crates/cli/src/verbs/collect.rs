@@ -167,7 +167,7 @@ pub fn run(args: &CollectArgs, out: &mut Output) -> Result<Answer> {
         );
     }
     let mut expected = match &args.expect {
-        Some(list) => host_names("--expect", list)?,
+        Some(list) => host_names("--expect", list, &mut |note| out.talk(note))?,
         None => Vec::new(),
     };
     let mut all = expected.iter();
@@ -287,6 +287,7 @@ fn export(args: &CollectArgs, server: &Server, out: &mut Output) -> Result<()> {
         address: server.within()?,
         token: args.token.as_deref().map(token).transpose()?,
         store: server.store_status(),
+        folder: args.store.clone(),
     };
     let doors = Doors {
         cluster: args.token.as_deref(),

@@ -11,7 +11,9 @@ use hopbyte_fabric::printable;
 use hopbyte_observe::sources::{self, Places, Wide};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The environment variable that passes the options.
 pub const HANDED_ON: &str = "HOPBYTE_AGENT_OPTIONS";
@@ -48,6 +50,16 @@ pub struct Options {
     pub json: bool,
     /// Whether other output is suppressed.
     pub quiet: bool,
+}
+
+impl Options {
+    /// Continues as the small program with these options; returns the reason if it cannot.
+    pub fn hand_on(&self, program: &Path) -> io::Error {
+        match serde_json::to_string(self) {
+            Ok(text) => Command::new(program).env(HANDED_ON, text).exec(),
+            Err(error) => error.into(),
+        }
+    }
 }
 
 /// Output of `--json` for every tick.
@@ -137,7 +149,8 @@ pub fn work(options: &Options) -> io::Result<bool> {
     })?;
     // A reader that leaves has what it wanted.
     if let Some(error) = failure.filter(|e| e.kind() != io::ErrorKind::BrokenPipe) {
-        return Err(error);
+        let text = format!("cannot write standard output: {error}");
+        return Err(io::Error::new(error.kind(), text));
     }
     let delivered = agent.has_delivered(say)?;
     if !delivered {

@@ -4,8 +4,12 @@
 
 use crate::block::{Closing, Cluster};
 use crate::flows::Flows;
+use crate::store::logs;
+use crate::stream::Stream;
 use hopbyte_fabric::Quantity;
 use std::fmt::Write;
+use std::io;
+use std::path::Path;
 
 /// ClusterCockpit's names where defined, else hopbyte's.
 const NAMES: [(Quantity, &str, f64); 8] = [
@@ -38,6 +42,21 @@ impl Lines {
             flows: Flows::default(),
             reports: Vec::new(),
         }
+    }
+
+    /// Handles the end of a store, of which it gives no lines: the first reports after a restart have their bases there.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn go_on(&mut self, folder: &Path) -> io::Result<()> {
+        if logs(folder)?.is_empty() {
+            return Ok(());
+        }
+        let mut stream = Stream::newest(folder)?;
+        while let Some(closing) = stream.next(|cluster, id, _| self.report(cluster, id))? {
+            self.close(stream.cluster(), &closing);
+        }
+        Ok(())
     }
 
     /// Handles the latest report of a node.
@@ -87,4 +106,67 @@ fn escaped(word: &str) -> String {
         out.push(c);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::{Arrival, Writer};
+    use crate::node::NodeState;
+    use crate::shape;
+    use crate::store::{Keeping, Store};
+    use crate::wire::{Header, Origin, Sampled, put_report};
+    use hopbyte_observe::counters::reading::{Layout, Port};
+    use hopbyte_observe::counters::values::Values;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn body(tick: u64, bytes: u64) -> Vec<u8> {
+        let header = Header {
+            tick,
+            time_ns: tick * SECOND,
+            steady_ns: tick * SECOND,
+            ..Header::default()
+        };
+        let mut values = Values::new(1);
+        values.set(0, Some(bytes));
+        let mut body = Vec::new();
+        put_report(&header, [Sampled::new(&values, None)], &mut body);
+        body
+    }
+
+    #[test]
+    fn the_first_report_after_a_restart_has_its_base_in_the_store() {
+        let mut layout = Layout::new("", "test");
+        layout.counter(&Port::Host, "bytes", Quantity::ReceivedBytes, 1.0);
+        let shape = shape::of(&layout).unwrap();
+        let closing = Closing {
+            tick: 1,
+            period_ns: SECOND,
+            closed_ns: SECOND,
+            ..Closing::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let mut lines = Lines::new("c", 0);
+        lines.go_on(folder.path()).unwrap();
+        let mut store = Store::open(folder.path(), Keeping::default()).unwrap();
+        let mut writer = Writer::default();
+        writer.shape(0, &shape);
+        writer.node(0, &NodeState::new("n1", 1, 1));
+        writer.source(0, &Origin::default(), 0);
+        writer.report(0, Arrival::OnTime, &body(1, 100));
+        store.append(&closing, writer.close(&closing)).unwrap();
+        lines.go_on(folder.path()).unwrap();
+
+        let mut cluster = Cluster::default();
+        let shape = cluster.shapes.intern(&shape).unwrap();
+        let mut node = NodeState::new("n1", 1, 1);
+        node.declare(Origin::default(), shape, &cluster.shapes)
+            .unwrap();
+        node.apply(&body(3, 350), &cluster.shapes).unwrap();
+        cluster.nodes.push(Some(node));
+        lines.report(&cluster, 0);
+        let text = lines.close(&cluster, &closing);
+        assert!(text.ends_with("value=125 3\n"), "{text}");
+    }
 }

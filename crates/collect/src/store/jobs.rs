@@ -1,8 +1,11 @@
 //! The jobs over time beside the logs of a store: a CSV `job,nodes,start,end` that grows by a line when a job begins, and by
 //! one with its end when it has left the list.
 
+use hopbyte_fabric::LeftOut;
 use hopbyte_observe::threads::start;
-use hopbyte_observe::{KEPT_JOBS, Listed, ObserveError, Then, list_jobs, stamp, unix};
+use hopbyte_observe::{
+    KEPT_JOBS, Listed, ObserveError, Then, list_jobs, stamp, unix, without_nodes,
+};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -49,11 +52,11 @@ impl KeptJobs {
         Ok(kept)
     }
 
-    /// Takes the list of a time.
+    /// Takes the list of a time, and returns jobs that run but have no nodes in it: they are not kept.
     ///
     /// # Errors
     /// The table cannot be written; its lines are written with the next list.
-    pub fn take(&mut self, listed: &[Listed], now: f64) -> Result<(), ObserveError> {
+    pub fn take(&mut self, listed: &[Listed], now: f64) -> Result<LeftOut, ObserveError> {
         if now - self.tidied >= TIDY_SECONDS {
             self.tidy(now)?;
         }
@@ -96,7 +99,7 @@ impl KeptJobs {
             (key, start)
         };
         self.open = running.into_iter().map(start).collect();
-        Ok(())
+        Ok(without_nodes(listed, Then::Live(now)))
     }
 
     /// Writes the table with one line a job, without those that ended too long ago. A line that a kill cut goes.
@@ -156,7 +159,7 @@ fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Keeps the jobs of a list in a store, from a thread: the list is read again when it changes. A list or a table that
-/// fails is said on standard error; the jobs before stay.
+/// fails is said on standard error; the jobs before stay. Jobs without nodes are said too.
 ///
 /// # Errors
 /// The list cannot be read, or the table not begun.
@@ -168,9 +171,24 @@ pub fn follow_jobs(
     let mut kept = KeptJobs::open(folder, retain_seconds, unix(SystemTime::now()))?;
     let list = list.to_owned();
     let mut seen = stamp(&list);
-    kept.take(&list_jobs(&list)?, unix(SystemTime::now()))?;
+    let mut said = String::new();
+    let mut say = move |text: String| {
+        if !text.is_empty() && text != said {
+            eprintln!("hopbyte: {}", hopbyte_fabric::printable(&text));
+        }
+        said = text;
+    };
+    let name = list.display().to_string();
+    let words = move |left_out: LeftOut| {
+        let words: Vec<String> = left_out.sentences().collect();
+        words
+            .first()
+            .map_or_else(String::new, |_| format!("{name}: {}", words.join("; ")))
+    };
+    say(words(
+        kept.take(&list_jobs(&list)?, unix(SystemTime::now()))?,
+    ));
     let follow = move || {
-        let mut said = String::new();
         loop {
             std::thread::sleep(EVERY);
             let now = stamp(&list);
@@ -180,17 +198,11 @@ pub fn follow_jobs(
             let taken =
                 list_jobs(&list).and_then(|listed| kept.take(&listed, unix(SystemTime::now())));
             match taken {
-                Ok(()) => {
+                Ok(left_out) => {
                     seen = now;
-                    said.clear();
+                    say(words(left_out));
                 }
-                Err(error) => {
-                    let text = error.to_string();
-                    if text != said {
-                        eprintln!("hopbyte: {}", hopbyte_fabric::printable(&text));
-                        said = text;
-                    }
-                }
+                Err(error) => say(error.to_string()),
             }
         }
     };
@@ -231,7 +243,14 @@ mod tests {
         assert_eq!(ids(95.0), [""; 0]);
         let both = listed(&[("7", "n0-0,n1-0"), ("8", "n2-0")]);
         kept.take(&both, 100.0).unwrap();
-        kept.take(&both, 150.0).unwrap();
+        let mut told = both.clone();
+        told.extend(listed(&[("6", "")]));
+        let left_out = kept.take(&told, 150.0).unwrap();
+        let said: Vec<String> = left_out.sentences().collect();
+        assert!(
+            said[0].contains("no nodes") && said[0].contains('6'),
+            "{said:?}"
+        );
         kept.take(&listed(&[("8", "n2-0"), ("9", "n0-0")]), 200.0)
             .unwrap();
         drop(kept);

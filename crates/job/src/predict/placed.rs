@@ -22,7 +22,10 @@ pub(super) fn placements(
     let fabric = &ask.machine.fabric;
     let given = ask
         .nodes
-        .map(|list| inputs::nodes(list, ask.ranks_per_node, ranks, fabric))
+        .map(|list| {
+            let say = &mut |note| notes.push(note);
+            inputs::nodes(list, ask.ranks_per_node, ranks, fabric, say)
+        })
         .transpose()?;
     let mut found: Vec<(String, Placed)> = Vec::new();
     match recorded(ask.trace, fabric, given.as_ref()) {
@@ -39,6 +42,7 @@ pub(super) fn placements(
     let with_record = found.len();
     for path in ask.placements {
         let placed = read(path, fabric, given.as_ref())?;
+        notes.extend(placed.notes.iter().cloned());
         found.push((path.display().to_string(), placed));
     }
     let allocation = match given {

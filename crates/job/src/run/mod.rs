@@ -241,12 +241,16 @@ fn decided(
     let Some(record) = record else {
         let limit = until.saturating_duration_since(Instant::now()) / 2;
         let checked = within(limit, move || are_nodes(&hosts, &machine)).transpose()?;
+        if let Some(Err(error)) = checked {
+            let why = one_line(&error);
+            remarks.push(format!(
+                "not recorded, since runs on these hosts cannot be placed: {why}"
+            ));
+            return Ok(Launch::unchanged(words, remarks));
+        }
         let (begun, _) = store.begin(None, true)?;
-        let next = match checked {
-            Some(Err(error)) => format!("its next run cannot be placed: {}", one_line(&error)),
-            _ => "its next run is placed by it".to_owned(),
-        };
-        remarks.push(format!("recording the traffic of this command; {next}"));
+        let said = "recording the traffic of this command; its next run is placed by it";
+        remarks.push(said.to_owned());
         return Ok(Launch {
             command: job.preloading(&[&job.library], &[record_into(&begun.folder)]),
             remarks,
@@ -442,7 +446,7 @@ fn read(asked: Asked, until: Instant, remarks: &mut Vec<String>) -> Result<Quest
 /// The machine cannot be read.
 fn are_nodes(hosts: &[(String, u32)], machine: &MachineSource) -> Result<Result<()>> {
     let names: Vec<&str> = hosts.iter().map(|(host, _)| host.as_str()).collect();
-    let found = parse_node_list(&names.join(","), &machine.read()?.fabric);
+    let found = parse_node_list(&names.join(","), &machine.read()?.fabric, &mut |_| ());
     Ok(found.map(drop).map_err(Into::into))
 }
 

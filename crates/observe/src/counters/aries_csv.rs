@@ -1,7 +1,8 @@
 //! Per-link CSV of Aries counters: AriesNCL recordings in DragonView's form.
 //!
 //! `sg,sr,sc,dg,dr,dc,color,flits,stalls,…,flits_vc_0..7,stalls_vc_0..7,…`: group, chassis and slot of two routers,
-//! colour `g`, `k` (black) or `b`, one row per tile. In the older form the third column is named `sg` too. A row
+//! colour `g` (`green`), `k` (`black`) or `b` (`blue`), one row per tile. Columns are found by their names; in the older form
+//! that of the slot is named `sg` too, behind that of the group. A row
 //! belongs to the tile *on (sg,sr,sc)* that is wired to (dg,dr,dc). Its counters are `INQ_PRF_INCOMING_FLIT_VC*` and
 //! `INQ_PRF_INCOMING_PKT_VC*_FILTER_FLIT*_CNT` (according to the script that wrote the rows), i.e. *arrivals* at that
 //! tile, so they belong to the link from (dg,dr,dc) to (sg,sr,sc). Rows with the same router pair and colour are
@@ -18,6 +19,17 @@ pub(super) const FLIT_BYTES: f64 = 20.0 / 3.0;
 pub(super) const STALL_NS: f64 = 1.25;
 /// Virtual channels.
 const CHANNELS: usize = 8;
+
+/// Columns of the two routers and the colour.
+const PLACE: [&str; 7] = ["sg", "sr", "sc", "dg", "dr", "dc", "color"];
+
+/// Whether a line is the header.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    let names: Vec<&[u8]> = cells(line).take(64).collect();
+    ["sg", "sr", "dg", "dr", "color"]
+        .iter()
+        .all(|name| names.contains(&name.as_bytes()))
+}
 
 /// Reads a file as increases over an interval of unknown length; the file does not state it.
 pub(super) fn read(text: &Text, fabric: &Fabric) -> Result<Increase, ObserveError> {
@@ -115,6 +127,8 @@ impl TileRow {
 /// Column positions.
 struct Columns {
     count: usize,
+    /// Of [`PLACE`].
+    place: [usize; 7],
     flits: Option<usize>,
     stalls: Option<usize>,
     /// First of eight consecutive columns, one per virtual channel.
@@ -125,17 +139,6 @@ struct Columns {
 impl Columns {
     fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
         let names: Vec<&[u8]> = cells(line.bytes).collect();
-        let place: [&[u8]; 7] = [b"sg", b"sr", b"sc", b"dg", b"dr", b"dc", b"color"];
-        for (i, expected) in place.iter().enumerate() {
-            let found = names.get(i).copied().unwrap_or_default();
-            // Older files name the third column `sg` too.
-            if found != *expected && !(i == 2 && found == b"sg") {
-                let expected = format!("column {} to be '{}'", i + 1, crate::text::lossy(expected));
-                return Err(text.error_in(line, found, expected).hint(
-                    "the header is sg,sr,sc,dg,dr,dc,color,flits,stalls,stalls/flit,flits_vc_0,…",
-                ));
-            }
-        }
         let column = |name: &str| names.iter().position(|n| *n == name.as_bytes());
         let channels = |stem: &str| {
             let first = column(&format!("{stem}_0"))?;
@@ -143,8 +146,23 @@ impl Columns {
                 .all(|c| column(&format!("{stem}_{c}")) == Some(first + c))
                 .then_some(first)
         };
+        // Older files name the column of the slot `sg` too.
+        let slot = || {
+            names
+                .iter()
+                .rposition(|n| *n == b"sg")
+                .filter(|&at| Some(at) != column("sg"))
+        };
+        let place = PLACE.map(|name| column(name).or_else(|| slot().filter(|_| name == "sc")));
+        if let Some(missing) = place.iter().position(Option::is_none) {
+            let expected = format!("a column '{}'", PLACE[missing]);
+            return Err(text.error_at(line, expected).hint(
+                "the header is sg,sr,sc,dg,dr,dc,color,flits,stalls,stalls/flit,flits_vc_0,…",
+            ));
+        }
         let columns = Self {
             count: names.len(),
+            place: place.map(Option::unwrap_or_default),
             flits: column("flits"),
             stalls: column("stalls"),
             channel_flits: channels("flits_vc"),
@@ -169,15 +187,19 @@ impl Columns {
                 .error(format!("{} cells", row.len()), expected)
                 .at(line.number));
         }
+        let place = self.place.map(|at| row[at]);
         let coordinate = |i: usize| {
-            decimal_u32(row[i])
-                .ok_or_else(|| text.error_in(line, row[i], "a group, chassis or slot number"))
+            decimal_u32(place[i])
+                .ok_or_else(|| text.error_in(line, place[i], "a group, chassis or slot number"))
         };
-        let kind = match row[6] {
-            b"g" => "green",
-            b"k" => "black",
-            b"b" => "blue",
-            other => return Err(text.error_in(line, other, "a colour: g, k or b")),
+        let kind = match place[6] {
+            b"g" | b"green" => "green",
+            b"k" | b"black" => "black",
+            b"b" | b"blue" => "blue",
+            other => {
+                let expected = "a colour: g or green, k or black, b or blue";
+                return Err(text.error_in(line, other, expected));
+            }
         };
         Ok(TileRow {
             here: [coordinate(0)?, coordinate(1)?, coordinate(2)?],

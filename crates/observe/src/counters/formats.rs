@@ -79,7 +79,7 @@ const TABLE: &[Format] = &[
             "counters.md",
             "aries_csv",
         ),
-        is_line: |line| line.starts_with(b"sg,"),
+        is_line: aries_csv::is_line,
         end: End::Line,
         read: Read::Increases(|text, fabric, _| Ok(vec![aries_csv::read(text, fabric)?])),
     },

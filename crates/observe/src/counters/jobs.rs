@@ -2,6 +2,7 @@
 
 use super::cells;
 use crate::ObserveError;
+use crate::placement::host_list;
 use crate::text::{Limits, Line, Text, decimal_u32, lossy};
 use hopbyte_fabric::{End, Fabric, InputError, LeftOut, LinkId, NodeId};
 use std::collections::{BTreeMap, HashMap};
@@ -137,6 +138,17 @@ impl Jobs {
     }
 }
 
+/// Jobs of a time of which a list has no nodes.
+pub fn without_nodes(listed: &[Listed], then: Then) -> LeftOut {
+    let mut left_out = LeftOut::default();
+    for job in listed.iter().filter(|job| job.is_of(then)) {
+        if host_list(&job.hosts).is_some_and(|hosts| hosts.is_empty()) {
+            left_out.note(NO_HOSTS, job.id.clone());
+        }
+    }
+    left_out
+}
+
 /// Reads a list of jobs: JSON of `squeue`, `sacct`, `scontrol show job`, `qstat -f -F json`, `flux jobs` or `kubectl get pods`, text of
 /// `scontrol show job` or `qstat -f`, a CSV `job,node[,start,end]`, or DragonView's `g,r,c,n,jobid` (group, chassis,
 /// slot, node on the router, job).
@@ -152,7 +164,10 @@ pub fn jobs(text: &Text, fabric: &Fabric, then: Then) -> Result<Jobs, ObserveErr
     let mut lines = text.lines().filter(|l| !l.trimmed().is_empty());
     let header = lines.next();
     let names: Vec<&[u8]> = header.map_or_else(Vec::new, |l| cells(l.bytes).collect());
-    if !matches!(names[..], [b"g", b"r", b"c", b"n", b"jobid" | b"job"]) {
+    let column = |name: &str| names.iter().position(|n| *n == name.as_bytes());
+    let job = column("jobid").or_else(|| column("job"));
+    let columns = [column("g"), column("r"), column("c"), column("n"), job];
+    let [Some(g), Some(r), Some(c), Some(n), Some(job)] = columns else {
         let error = text.error(
             header.map_or_else(String::new, Line::text),
             "g,r,c,n,jobid, or a list of jobs",
@@ -162,11 +177,12 @@ pub fn jobs(text: &Text, fabric: &Fabric, then: Then) -> Result<Jobs, ObserveErr
              kubectl get pods -o json, or a CSV job,node",
         );
         return Err(header.map_or(error.clone(), |l| error.at(l.number)).into());
-    }
+    };
+    let columns = (names.len(), [g, r, c, n, job]);
     let mut jobs = Jobs::default();
     let mut numbers: HashMap<String, usize> = HashMap::new();
     for line in lines {
-        let row = JobRow::parse(text, line)?;
+        let row = JobRow::parse(text, line, columns)?;
         let Some(node) = row.node(fabric) else {
             let [g, r, c] = row.router;
             jobs.note_unmatched(format!("{g},{r},{c},{}", row.node));
@@ -236,11 +252,18 @@ struct JobRow {
 }
 
 impl JobRow {
-    fn parse(text: &Text, line: Line<'_>) -> Result<Self, InputError> {
+    /// A line of so many cells, with the columns of group, chassis, slot, node and job.
+    fn parse(
+        text: &Text,
+        line: Line<'_>,
+        (count, columns): (usize, [usize; 5]),
+    ) -> Result<Self, InputError> {
         let row: Vec<&[u8]> = cells(line.bytes).collect();
-        let [g, r, c, n, job] = row[..] else {
-            return Err(text.error_at(line, "five cells: g,r,c,n,jobid"));
-        };
+        if row.len() != count {
+            let expected = format!("{count} cells, as in the header");
+            return Err(text.error_at(line, expected));
+        }
+        let [g, r, c, n, job] = columns.map(|at| row[at]);
         let number = |cell| decimal_u32(cell).ok_or_else(|| text.error_in(line, cell, "a number"));
         let job = lossy(job);
         let printable = !job.is_empty() && job.len() <= 64 && !job.contains(char::is_control);

@@ -52,7 +52,9 @@ pub mod values;
 
 pub use follow::Follow;
 pub use formats::{format, known_formats};
-pub use jobs::{Jobs, KEPT_JOBS, Listed, Then, jobs, kept_jobs, list_jobs, read_jobs};
+pub use jobs::{
+    Jobs, KEPT_JOBS, Listed, Then, jobs, kept_jobs, list_jobs, read_jobs, without_nodes,
+};
 pub use link_lines::PathLine;
 pub use series::{CHANGED, Counted, Series, series};
 

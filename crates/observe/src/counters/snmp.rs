@@ -164,7 +164,9 @@ pub(super) fn readings(
             continue;
         };
         let (left, right) = (lossy(left), lossy(right));
-        let value = right.split_once(": ").map_or(&*right, |(_, value)| value);
+        // An empty text has its type alone.
+        let value = right.strip_suffix(':').map_or(&*right, |_| "");
+        let value = value.split_once(": ").map_or(value, |(_, value)| value);
         let (column, index) = object(&left).unwrap_or_default();
         let is = |name: &str, numeric: &str| column == name || column == numeric;
         let uptime = is("sysUpTime", "1.3") || left.ends_with("sysUpTimeInstance");
@@ -182,12 +184,15 @@ pub(super) fn readings(
                 )
             })?);
         } else if sys_name {
-            walk.name = Some(unquoted(value).to_owned());
+            walk.name = Some(unquoted(value).to_owned()).filter(|name| !name.is_empty());
         } else if let Some(known) = COLUMNS.iter().position(|c| is(c.0, c.1)) {
             walk.take(text, line, known, index, value)?;
         } else if let Some(rank) = NAMES.iter().position(|c| is(c.0, c.1)) {
             let index = number(text, line, index)?;
             let new = (rank, unquoted(value).to_owned());
+            if new.1.is_empty() {
+                continue;
+            }
             let old = walk.ports.entry(index).or_insert_with(|| new.clone());
             if new.0 < old.0 {
                 *old = new;

@@ -206,6 +206,7 @@ pub(super) fn rank_order(
         allocation: allocation.clone(),
         order_is_known: true,
         states_gpus: false,
+        notes: Vec::new(),
     })
 }
 

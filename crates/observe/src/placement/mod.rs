@@ -38,10 +38,12 @@ pub fn placement(
     allocation: Option<&Allocation>,
 ) -> Result<Placed, ObserveError> {
     let format = Format::of(text)?;
-    match format.read {
+    let mut placed = match format.read {
         Read::Places(read) => read(text, fabric)?.finish(text, fabric, allocation),
         Read::Whole(read) => read(text, fabric, allocation),
-    }
+    }?;
+    placed.notes.extend(text.unended());
+    Ok(placed)
 }
 
 /// One row of the table of placements.

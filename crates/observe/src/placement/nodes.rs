@@ -21,7 +21,7 @@ pub fn parse_nodes(
     ranks_per_node: u32,
     fabric: &Fabric,
 ) -> Result<Allocation, ObserveError> {
-    let nodes = parse_node_list(list, fabric)?;
+    let nodes = parse_node_list(list, fabric, &mut |_| ())?;
     let nodes = nodes
         .into_iter()
         .map(|(node, slots)| (node, slots.unwrap_or(ranks_per_node)))
@@ -33,10 +33,12 @@ pub fn parse_nodes(
 /// each with an optional `:SLOTS`; `@FILE` for a file of such lists, one or several per line, or for a launcher's host file
 /// (`HOST slots=4`, repeated names); `all` for all nodes.
 ///
-/// The name of a host with several endpoints or places means all of them, in order, and its slots are dealt to them.
+/// The name of a host with several endpoints or places means all of them, in order, and its slots are dealt to them. `say` is
+/// told of a file that may have been cut.
 pub fn parse_node_list(
     list: &str,
     fabric: &Fabric,
+    say: &mut dyn FnMut(String),
 ) -> Result<Vec<(NodeId, Option<u32>)>, ObserveError> {
     let list = list.trim();
     if list == "all" {
@@ -56,6 +58,7 @@ pub fn parse_node_list(
         return Ok(nodes);
     };
     let text = Text::read(Path::new(file), Limits::TEXT)?;
+    text.unended().into_iter().for_each(say);
     let contents: Vec<(u64, Cow<'_, str>)> = text
         .lines()
         .map(|line| (line.number, lossy(without_comment(line.bytes))))
@@ -308,14 +311,20 @@ pub fn host_list(list: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Names of a list, or of the lines of `@FILE`, each once; `option` is named in errors.
+/// Names of a list, or of the lines of `@FILE`, each once; `option` is named in errors, and `say` is told
+/// of a file that may have been cut.
 ///
 /// # Errors
 /// The file cannot be read, no list, or a name that occurs twice.
-pub fn host_names(option: &str, list: &str) -> Result<Vec<String>, ObserveError> {
+pub fn host_names(
+    option: &str,
+    list: &str,
+    say: &mut dyn FnMut(String),
+) -> Result<Vec<String>, ObserveError> {
     let text = match list.strip_prefix('@') {
         Some(file) => {
             let text = Text::read(Path::new(file), Limits::TEXT)?;
+            text.unended().into_iter().for_each(say);
             let lines = text.lines().map(|l| lossy(l.bytes).into_owned());
             lines.collect::<Vec<_>>().join(",")
         }
@@ -433,7 +442,7 @@ mod tests {
     use hopbyte_fabric::spec;
 
     fn list(text: &str, fabric: &Fabric) -> Result<Vec<(String, Option<u32>)>, String> {
-        let nodes = parse_node_list(text, fabric).map_err(|e| e.to_string())?;
+        let nodes = parse_node_list(text, fabric, &mut |_| ()).map_err(|e| e.to_string())?;
         Ok(nodes
             .into_iter()
             .map(|(n, slots)| (fabric.node(n).name.clone(), slots))
@@ -487,7 +496,8 @@ mod tests {
         let slots = |text: &str| {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), text).unwrap();
-            let nodes = parse_node_list(&format!("@{}", file.path().display()), &fabric);
+            let list = format!("@{}", file.path().display());
+            let nodes = parse_node_list(&list, &fabric, &mut |_| ());
             nodes.map(|all| {
                 all.into_iter()
                     .map(|(node, slots)| (node.0, slots))

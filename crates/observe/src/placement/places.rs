@@ -18,6 +18,8 @@ pub struct Placed {
     pub placement: Placement,
     /// Whether the file states the GPU of every rank, not its host alone.
     pub states_gpus: bool,
+    /// That the file may have been cut.
+    pub notes: Vec<String>,
 }
 
 /// Lines without comments that are not empty.
@@ -353,6 +355,7 @@ impl<'a> Places<'a> {
             order_is_known,
             placement,
             states_gpus,
+            notes: Vec::new(),
         })
     }
 }

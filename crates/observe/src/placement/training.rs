@@ -125,6 +125,7 @@ pub(super) fn jax(
         allocation: allocation.clone(),
         order_is_known: true,
         states_gpus: true,
+        notes: Vec::new(),
     })
 }
 
@@ -216,6 +217,7 @@ pub(super) fn dlrover(
         allocation: allocation.clone(),
         order_is_known: true,
         states_gpus: false,
+        notes: Vec::new(),
     })
 }
 

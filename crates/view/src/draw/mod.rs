@@ -32,7 +32,7 @@ pub use curves::{Curve, CurvePoint, Panel, curves_svg};
 pub use hosts::{HostBox, hosts};
 pub use loads::{CLASSES, LinkLoads, Scale, Unit};
 pub use page::{DrawOptions, fabric_svg, legend};
-pub use signs::{Sign, Signs, sign_sample};
+pub use signs::{ERRORS, Sign, Signs, sign_sample};
 pub use style::sheet;
 pub use svg::{Mark, escape, visible};
 

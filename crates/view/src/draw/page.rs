@@ -260,7 +260,7 @@ impl Page {
                 left + 182.0,
                 y + 4.5,
                 Anchor::End,
-                &loads.text(value),
+                &looks.signs.text(loads, link).unwrap_or_default(),
             );
             svg::text(b, "t2", left + 194.0, y + 4.5, Anchor::Start, name);
             self.y += LINE - 2.0;

@@ -1,10 +1,13 @@
 //! Errors and missing lanes as symbols on the links: a state that no load shows.
 
 use super::svg::num;
-use super::{Looks, Picture};
+use super::{LinkLoads, Looks, Picture};
 use hopbyte_fabric::{Fabric, LinkId, LinkState};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
+
+/// Name of the quantity whose values may be lower bounds.
+pub const ERRORS: &str = "errors";
 
 /// Half the size of a symbol in pixels.
 const SIZE: f32 = 5.5;
@@ -67,6 +70,8 @@ impl Sign {
 #[derive(Clone, Debug, Default)]
 pub struct Signs {
     errors: Vec<(LinkId, f64)>,
+    /// Links of which the errors are a lower bound, and the words for that.
+    least: BTreeMap<LinkId, &'static str>,
     lanes: Vec<LinkId>,
     down: HashSet<LinkId>,
 }
@@ -88,6 +93,10 @@ impl Signs {
             signs
                 .errors
                 .extend(errors.filter(|&e| e > 0.0).map(|e| (id, e)));
+            let least = state.map_or("", |s| s.at_least(id));
+            if !least.is_empty() {
+                signs.least.insert(id, least);
+            }
         }
         signs
             .errors
@@ -103,6 +112,25 @@ impl Signs {
     /// Links with errors and their number, most errors first.
     pub fn errors(&self) -> &[(LinkId, f64)] {
         &self.errors
+    }
+
+    /// Links of which there may be more errors.
+    pub fn least(&self) -> impl Iterator<Item = LinkId> {
+        self.least.keys().copied()
+    }
+
+    /// [`LinkState::at_least`].
+    pub fn at_least(&self, link: LinkId) -> &'static str {
+        self.least.get(&link).copied().unwrap_or_default()
+    }
+
+    /// A link's value as text, if known; of errors of which there may be more, `≥` before it.
+    pub fn text(&self, loads: &LinkLoads, link: LinkId) -> Option<String> {
+        let least = match loads.name == ERRORS {
+            true => self.at_least(link),
+            false => "",
+        };
+        Some(format!("{least}{}", loads.text(loads.get(link)?)))
     }
 
     /// Links with a symbol.

@@ -59,6 +59,8 @@ pub struct Symbols {
     errors: Vec<u32>,
     lanes: Vec<u32>,
     cross: Vec<u32>,
+    /// Links of which there may be more errors than counted.
+    least: Vec<u32>,
 }
 
 impl Symbols {
@@ -69,6 +71,7 @@ impl Symbols {
             errors: links(Sign::Errors),
             lanes: links(Sign::Lanes),
             cross: links(Sign::Down),
+            least: signs.least().map(|l| l.0).collect(),
         }
     }
 }

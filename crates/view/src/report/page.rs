@@ -6,7 +6,7 @@ use super::placement::Ranks;
 use super::section::{capital, machine, pictures};
 use super::view::{NUMBERED, View};
 use super::{Job, ReportInput, charts, data, hosts, placement, words};
-use crate::draw::{LinkLoads, sheet};
+use crate::draw::{LinkLoads, Signs, sheet};
 use askama::Template;
 use hopbyte_fabric::LinkId;
 use hopbyte_fabric::units::{bytes_text, count, significant};
@@ -251,7 +251,10 @@ fn links(input: &ReportInput<'_>, views: &[View<'_>], listed: &[LinkId]) -> Link
         name: fabric.link_name(link),
         to: fabric.end_name(fabric.link(link).to),
         kind: fabric.kind(link).name.clone(),
-        cells: views.iter().flat_map(|view| cells(view, link)).collect(),
+        cells: views
+            .iter()
+            .flat_map(|view| cells(view, link, &input.signs))
+            .collect(),
     };
     LinksTable {
         columns: views.iter().enumerate().flat_map(column).collect(),
@@ -261,14 +264,15 @@ fn links(input: &ReportInput<'_>, views: &[View<'_>], listed: &[LinkId]) -> Link
 }
 
 /// The cells of one quantity.
-fn cells(view: &View<'_>, link: LinkId) -> Vec<Cell> {
+fn cells(view: &View<'_>, link: LinkId, signs: &Signs) -> Vec<Cell> {
     let value = |loads: &LinkLoads| {
         let numbered = loads.worst(NUMBERED);
         let rank = numbered.iter().position(|&(l, _)| l == link);
-        let text = loads.get(link).map(|v| loads.text(v));
         Cell {
             number: rank.map(|r| r + 1),
-            text: text.unwrap_or_else(|| "not known".into()),
+            text: signs
+                .text(loads, link)
+                .unwrap_or_else(|| "not known".into()),
         }
     };
     let Some(after) = view.after else {

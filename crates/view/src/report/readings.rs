@@ -1,6 +1,6 @@
 //! Drawable quantities of a link state, and their coverage as text.
 
-use crate::draw::{LinkLoads, Unit};
+use crate::draw::{ERRORS, LinkLoads, Unit};
 use hopbyte_fabric::units::Seconds;
 use hopbyte_fabric::units::count;
 use hopbyte_fabric::{Column, LinkState};
@@ -47,7 +47,7 @@ pub fn loads(state: &LinkState) -> Vec<LinkLoads> {
         LinkLoads::of_column("packets", Unit::Count, &s.packets),
     ]
     .into_iter()
-    .chain(erring.then(|| LinkLoads::of_column("errors", Unit::Count, &s.errors)))
+    .chain(erring.then(|| LinkLoads::of_column(ERRORS, Unit::Count, &s.errors)))
     .filter(|l| l.values().iter().any(|v| !v.is_nan()))
     .collect()
 }

@@ -116,10 +116,17 @@ fn section(
     };
     let word = if after.is_some() { "Before" } else { "" };
     let caption = name(word, labels.map(|l| l.0));
-    let mut figures = vec![figure(&before, "before", caption, Some(view.before))];
+    let worst = |loads: &LinkLoads| {
+        let worst = loads.worst(1);
+        let worst = worst
+            .first()
+            .map(|&(link, _)| input.signs.text(loads, link));
+        worst.flatten().unwrap_or_else(|| "no load".into())
+    };
+    let mut figures = vec![figure(&before, "before", caption, Some(worst(view.before)))];
     if let (Some(picture), Some(loads)) = (&after, view.after) {
         let caption = name("After", labels.map(|l| l.1));
-        figures.push(figure(picture, "after", caption, Some(loads)));
+        figures.push(figure(picture, "after", caption, Some(worst(loads))));
     }
     let mut note = before.words.clone();
     if !view.before.worst(1).is_empty() {
@@ -150,17 +157,7 @@ fn section(
     (section, before)
 }
 
-fn figure(
-    picture: &Picture,
-    side: &'static str,
-    caption: String,
-    loads: Option<&LinkLoads>,
-) -> Figure {
-    let worst = loads.map(|loads| {
-        let worst = loads.worst(1);
-        let worst = worst.first().map(|&(_, v)| loads.text(v));
-        worst.unwrap_or_else(|| "no load".into())
-    });
+fn figure(picture: &Picture, side: &'static str, caption: String, worst: Option<String>) -> Figure {
     Figure {
         side,
         label: match worst {

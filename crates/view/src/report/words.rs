@@ -149,9 +149,10 @@ fn state(input: &ReportInput<'_>) -> String {
     if let Some(&(worst, errors)) = input.signs.errors().first() {
         let links = input.signs.errors().len();
         text.push_str(&format!(
-            " {} with errors, most on {}: {}.",
+            " {} with errors, most on {}: {}{}.",
             plural(links, "link"),
             link(worst),
+            input.signs.at_least(worst),
             LinkLoads::new("", Unit::Count, Vec::new()).text(errors)
         ));
     }

@@ -79,11 +79,10 @@ pub fn run(
     cores: bool,
     out: &mut Output,
 ) -> Result<Answer> {
+    let say = &mut |note| out.talk(note);
     let seen = match &settings.ran {
-        Some(path) => ran::of_file(path, launch)?,
-        None => match ran::by_program(&settings.start(), launch.placement.tasks(), &mut |note| {
-            out.talk(note);
-        })? {
+        Some(path) => ran::of_file(path, launch, say)?,
+        None => match ran::by_program(&settings.start(), launch.placement.tasks(), say)? {
             Some(seen) => seen,
             None => return Ok(Answer::No),
         },

@@ -57,7 +57,7 @@ pub fn run(args: &DrawArgs, out: &mut Output) -> Result<Answer> {
         ..DrawOptions::default()
     };
     if let Some(list) = &args.nodes {
-        let nodes = parse_node_list(list, fabric)?;
+        let nodes = parse_node_list(list, fabric, &mut |note| out.talk(note))?;
         options.job = nodes.into_iter().map(|(node, _)| node).collect();
     }
     let mut loads = None;

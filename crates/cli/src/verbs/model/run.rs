@@ -70,7 +70,7 @@ pub fn run(args: &RunArgs, out: &mut Output) -> Result<Answer> {
         on_network(&mut scenario, &machine, network)?;
     }
     if let Some(path) = &args.placement {
-        put(&mut scenario, &machine.fabric, path)?;
+        put(&mut scenario, &machine.fabric, path, &mut |n| out.talk(n))?;
     }
     let question = Question::new(&scenario, &machine.fabric, &machine.routing, &inputs)?;
     let start = Instant::now();

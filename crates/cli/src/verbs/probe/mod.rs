@@ -144,7 +144,7 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     match verb {
         Verb::Plan(args) => {
             let machine = args.fabric.read(out)?;
-            let nodes = nodes(&args.nodes, &machine.fabric)?;
+            let nodes = nodes(&args.nodes, &machine.fabric, out)?;
             let plan = plan::plan(&machine.fabric, &machine.routing, &nodes)?;
             out.answer(&plan, |plan, _| plan.text())?;
             Ok(Answer::Yes)
@@ -157,15 +157,15 @@ pub fn run(verb: &Verb, out: &mut Output) -> Result<Answer> {
     }
 }
 
-fn nodes(list: &str, fabric: &Fabric) -> Result<Vec<NodeId>> {
-    let allocation = inputs::nodes(list, Some(1), 1, fabric)?;
+fn nodes(list: &str, fabric: &Fabric, out: &mut Output) -> Result<Vec<NodeId>> {
+    let allocation = inputs::nodes(list, Some(1), 1, fabric, &mut |note| out.talk(note))?;
     Ok(allocation.nodes().iter().map(|&(n, _)| n).collect())
 }
 
 /// Measures, and analyses the result.
 fn measure(args: &Run, out: &mut Output) -> Result<Answer> {
     let machine = args.fabric.read(out)?;
-    let nodes = nodes(&args.nodes, &machine.fabric)?;
+    let nodes = nodes(&args.nodes, &machine.fabric, out)?;
     let measurement = Measurement {
         probe: args.probe.probe(),
         output: args.output.clone(),

@@ -85,6 +85,11 @@ fn both_headers_and_either_columns_are_read() {
         new.column(Quantity::InputStallNs),
         short.column(Quantity::InputStallNs)
     );
+    let other = "color,stalls,flits,dc,dr,dg,sc,sr,sg\ngreen,64,24,5,0,0,0,0,0\n";
+    let other = read(other, &fabric).unwrap();
+    for quantity in [Quantity::InputStallNs, Quantity::ReceivedBytes] {
+        assert_eq!(new.column(quantity), other.column(quantity));
+    }
 }
 
 #[test]

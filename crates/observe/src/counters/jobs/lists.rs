@@ -1,6 +1,6 @@
 //! Job lists of batch systems: Slurm, PBS, Flux, Kubernetes, and a plain CSV.
 
-use super::{Jobs, NO_HOSTS, Then, pods};
+use super::{Jobs, NO_HOSTS, Then, pods, without_nodes};
 use crate::ObserveError;
 use crate::counters::end::End;
 use crate::counters::ldms_ls::date_ns;
@@ -78,7 +78,10 @@ pub(super) fn place(
     listed: &[Listed],
     then: Then,
 ) -> Result<Jobs, ObserveError> {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs {
+        elsewhere: without_nodes(listed, then),
+        ..Jobs::default()
+    };
     let (mut others, names) = (0, Names::of(fabric));
     let timed = |j: &Listed| j.end.is_some() || j.start.is_some_and(f64::is_finite);
     jobs.change = listed.iter().any(|j| j.running.is_none() && timed(j));
@@ -94,9 +97,6 @@ pub(super) fn place(
                 format!("the nodes of job {}, such as n[001-004,7]", job.id),
             )
         })?;
-        if hosts.is_empty() {
-            jobs.elsewhere.note(NO_HOSTS, job.id.clone());
-        }
         for host in hosts {
             match names.places(&host) {
                 Some(places) => places.into_iter().for_each(|node| jobs.put(node, &job.id)),

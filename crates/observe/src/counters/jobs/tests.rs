@@ -16,6 +16,8 @@ fn shares_are_of_the_nodes_at_both_ends() {
     let jobs = read(content, &fabric).unwrap();
     assert_eq!(jobs.ids(), ["77", "78"]);
     assert_eq!((jobs.nodes(), jobs.unmatched()), (5, 1));
+    let other = "job,n,c,r,g,user\n77,0,0,0,0,a\n77,1,0,0,0,a\n78,2,0,0,0,b\n78,3,1,0,0,b\n78,2,1,0,0,b\n79,0,0,0,9,c\n";
+    assert_eq!(read(other, &fabric).unwrap(), jobs);
     let at = |c| fabric.router_at(&[0, 0, c]).unwrap();
     let between = |a: u32, b: u32| {
         *fabric

@@ -46,3 +46,49 @@ fn named_ports_of_a_switch_are_the_links_to_their_peers() {
         .to_string();
     assert!(error.contains("switch,port,peer"), "{error}");
 }
+
+/// After the manual page of lldpcli: every line is an object and its value; pdsh puts the host before it.
+#[test]
+fn neighbours_of_lldp_are_a_table_of_ports() {
+    let fabric = spec::fabric("torus:4x4").unwrap();
+    let node = &fabric.nodes()[0].name;
+    let lines = [
+        format!("{node}: lldp.eth0.via=LLDP"),
+        format!("{node}: lldp.eth0.rid=1"),
+        format!("{node}: lldp.eth0.chassis.mac=00:00:5e:00:53:01"),
+        format!("{node}: lldp.eth0.chassis.name=r0-0"),
+        format!("{node}: lldp.eth0.chassis.descr=a system"),
+        "of two lines".into(),
+        format!("{node}: lldp.eth0.chassis.Bridge.enabled=on"),
+        format!("{node}: lldp.eth0.port.mac=00:00:5e:00:53:02"),
+        format!("{node}: lldp.eth0.port.descr=swp 3"),
+        "r0-0: lldp.Ethernet4.chassis.name=r1-0".into(),
+        "r0-0: lldp.Ethernet4.port.ifname=Ethernet8".into(),
+        "r1-0: lldp.Ethernet8.chassis.name=r0-0".into(),
+        "r1-0: lldp.Ethernet8.port.ifname=Ethernet4".into(),
+        "r1-0: lldp.mgmt0.chassis.name=office".into(),
+    ];
+    let table = lines.join("\n") + "\n";
+    let read = |name: &str, port: &str| {
+        let texts = [walk(name, port), table.clone()]
+            .map(|t| Text::from_bytes("t", t.as_bytes(), Limits::TEXT).unwrap());
+        let series = counter_series(&texts, &fabric, &CounterOptions::default()).unwrap();
+        let counted = series.all().remove(0);
+        let said: Vec<String> = counted.left_out.sentences().collect();
+        assert!(
+            said.len() == 1 && said[0].contains("r1-0 mgmt0"),
+            "{said:?}"
+        );
+        counted
+    };
+    let out = fabric.find_link("r0-0 X+").unwrap();
+    let back = fabric.reverse(out).unwrap();
+    for (name, port, link) in [
+        ("r0-0", "Ethernet4", out),
+        ("r1-0", "Ethernet8", back),
+        ("r0-0", "swp 3", fabric.nodes()[0].eject),
+    ] {
+        let counted = read(name, port);
+        assert_eq!(counted.get(Quantity::SentBytes, link), Some(900.0));
+    }
+}

@@ -140,3 +140,21 @@ fn what_is_missing_or_doubled_is_refused() {
             .contains("ifHCInOctets")
     );
 }
+
+/// Some devices name no interface.
+#[test]
+fn an_empty_name_gives_way_to_the_next_or_to_the_number() {
+    for empty in ["STRING: \"\"", "STRING: ", "\"\"", ""] {
+        let unnamed = TABLES.replace("STRING: \"Ethernet1/7\"", empty);
+        for (content, expected) in [
+            (unnamed.clone(), "Ethernet 7"),
+            (unnamed.replace("STRING: Ethernet 7", empty), "if7"),
+        ] {
+            let (found, _) = read(&content, None).unwrap();
+            let port = Port::Named(expected.into());
+            assert_eq!(found[0].layout.ports, [port], "{empty}");
+        }
+        let (found, _) = read(&TABLES.replace("STRING: leaf1", empty), Some("leaf2")).unwrap();
+        assert_eq!(found[0].layout.node, "leaf2");
+    }
+}

@@ -89,6 +89,24 @@ fn a_route_is_that_of_the_base_lid() {
 }
 
 #[test]
+fn headings_of_old_opensm_begin_a_table() {
+    let entries = ["10 3 1", "20 1 3", "30 1 2", "40 1 2"];
+    for name in ["", "osm_ucast_mgr_", "__osm_ucast_mgr_"] {
+        let table = |row: &str| {
+            let words: Vec<&str> = row.split(' ').collect();
+            format!(
+                "{name}dump_ucast_routes: Switch 0x{}\nLID    : Port : Hops : Optimal\n\
+                 0x000a : 00{} : 01 : yes\n0x000c : 00{} : 02 : yes\n",
+                words[0], words[1], words[2]
+            )
+        };
+        let m = with_tables(LMC, &entries.map(table).concat()).unwrap();
+        let expected = ["n1 HCA-1[1]", "leaf a[1]", "spine a[2]", "leaf b[3]"];
+        assert_eq!(route(&m), expected, "{name}");
+    }
+}
+
+#[test]
 fn adapters_without_port_guids_are_hosts_of_their_own() {
     let factory = LMC
         .replace("n1 HCA-1", "MT1 X")

@@ -209,6 +209,22 @@ fn the_default_topology_of_a_yaml_file_is_read() {
 }
 
 #[test]
+fn the_default_is_marked_by_any_word_for_true() {
+    let file = |yes: &str, no: &str| {
+        format!(
+            "- topology: a\n  cluster_default: {no}\n  flat: {yes}\n- topology: b\n  cluster_default: {yes}\n  flat: {no}\n  \
+             tree:\n    switches:\n      - switch: s1\n        nodes: n[1-2]\n"
+        )
+    };
+    for (yes, no) in [("yes", "no"), ("on", "Off"), ("Y", "n"), ("T", "f")] {
+        let m = parse(&file(yes, no)).unwrap();
+        assert!(notes(&m).contains("topology b is read"), "{}", notes(&m));
+    }
+    let error = parse(&file("true", "never")).unwrap_err();
+    assert!(error.contains("found never"), "{error}");
+}
+
+#[test]
 fn topologies_that_slurm_refuses_are_refused() {
     for (file, expected) in [
         (

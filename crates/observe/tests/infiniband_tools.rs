@@ -208,6 +208,30 @@ fn ports_with_lid_0_are_not_one_device() {
     );
 }
 
+/// A log of a terminal, which has lost its tabs and keeps its prompts, is the scan itself.
+#[test]
+fn logs_of_terminals_are_read() {
+    let scan = parse(LMC).unwrap();
+    let log = format!(
+        "=~=~=~= PuTTY log 2021.06.15 12:06:05 =~=~=~=\n[standalone: master] > ibnetdiscover\n{LMC}sm1-ufm [ mgmt-ha-active ] (config) # \n"
+    );
+    let log = log.replace("Switch 4", "Switch4").replace("Ca 1", "Ca1");
+    let log = log.replace("] \"", "]\"").replace(" # \"", "# \"");
+    let m = parse(&log).unwrap();
+    assert_eq!(m.fabric.links().len(), scan.fabric.links().len());
+    assert_eq!(m.fabric.routers().len(), scan.fabric.routers().len());
+    assert_eq!(m.notes, scan.notes);
+}
+
+#[test]
+fn ports_without_a_lid_share_none() {
+    let scan = LMC.replace("lid 10 ", "lid 65535 ");
+    let scan = scan.replace("lid 12 ", "lid 65535 ");
+    let said = parse(&scan).unwrap().notes.join("\n");
+    assert!(said.contains("2 ports have no LID (65535"), "{said}");
+    assert!(!said.contains("of two ports"), "{said}");
+}
+
 #[test]
 fn lists_of_devices_and_remarks_are_known() {
     let error = parse("Ca\t: 0x0000000000000050 ports 1 \"n1 HCA-1\"\n").unwrap_err();

@@ -61,6 +61,21 @@ fn elements_below_a_pci_device_tell_what_it_is() {
     assert_eq!(narrowest(&m, "gpu0", "mlx5_0"), 50.0);
 }
 
+#[test]
+fn ports_of_an_adapter_are_names_of_it() {
+    let text = r#"<system version="1"><cpu numaid="0">
+<pci busid="0000:01:00.0" class="0x030000" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="89"/><gpu dev="0" sm="89"/></pci>
+<pci busid="0000:02:00.0" class="0x020700" link_speed="8.0 GT/s PCIe" link_width="16"><nic>
+<net name="mlx5_0" dev="0" speed="100000" port="1" guid="0x84c3"/><net name="mlx5_1" dev="1" speed="100000" port="2" guid="0x84c3"/>
+</nic></pci></cpu></system>"#;
+    let m = parse(text).unwrap();
+    let [first, second] = ["mlx5_0", "mlx5_1"].map(|n| m.fabric.find_node(n).unwrap());
+    assert_eq!(first, second);
+    assert_eq!(hops(&m, "mlx5_1", "gpu0"), hops(&m, "mlx5_0", "gpu0"));
+    let notes = m.notes.join("\n");
+    assert!(notes.contains("1 PCI device has several <gpu>"), "{notes}");
+}
+
 /// NCCL lists the networks without a PCI device at every CPU.
 #[test]
 fn networks_of_software_are_no_adapters() {

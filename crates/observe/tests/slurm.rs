@@ -390,6 +390,33 @@ fn what_is_odd_is_noted() {
     assert_eq!(switch_of(&m.fabric, "n3 [b]"), "b");
 }
 
+#[test]
+fn parts_of_what_scontrol_prints_tell_of_nodes_without_a_leaf() {
+    let m = parse(
+        "SwitchName=l2 Level=1 LinkSpeed=1 Nodes=n[01-06] Switches=s[1-3]\n\
+         SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[01-02]\n",
+    )
+    .unwrap();
+    let said = notes(&m);
+    assert!(
+        said.contains("4 nodes are listed by a switch of switches alone"),
+        "{said}"
+    );
+    assert!(said.contains("and left out: n03, n04"), "{said}");
+    assert!(!said.contains("Slurm refuses"), "{said}");
+}
+
+#[test]
+fn all_names_no_node() {
+    for file in [
+        "SwitchName=s1 Nodes=ALL\n",
+        "- topology: a\n  cluster_default: true\n  tree:\n    switches:\n      - switch: s1\n        nodes: ALL\n",
+    ] {
+        let error = parse(file).unwrap_err();
+        assert!(error.contains("ALL names no node"), "{error}");
+    }
+}
+
 /// A block of 18 nodes is not 18:1 oversubscribed unless the user says so.
 #[test]
 fn uplinks_have_full_bisection_unless_said() {

@@ -133,7 +133,12 @@ impl Reader<'_> {
 
     fn names(&self, yaml: &Yaml, key: &str) -> Result<Vec<String>, InputError> {
         let value = self.field(yaml, key)?;
-        let names = value.text().and_then(|t| self.names.borrow_mut().of(t));
+        let of: fn(&mut Names, &str) -> Option<Vec<String>> = match key {
+            "children" => Names::of,
+            _ => Names::nodes,
+        };
+        let names = value.text();
+        let names = names.and_then(|t| of(&mut self.names.borrow_mut(), t));
         names.ok_or_else(|| {
             self.wrong(value, "names such as node[01-16,20],other")
                 .hint(LIST)

@@ -64,6 +64,27 @@ fn nodes_of_several_documents_are_one_cluster() {
 }
 
 #[test]
+fn a_level_of_single_nodes_is_told() {
+    let node = |name: &str, rack: &str| {
+        let label = |word: &str, value: &str| {
+            format!("    cloud.provider.com/topology-{word}: {value}\n")
+        };
+        let labels = format!("{}{}", label("block", "b1"), label("rack", rack));
+        format!(
+            "---\napiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n  labels:\n{labels}"
+        )
+    };
+    let of = |racks: [&str; 2]| {
+        let text = [node("a", racks[0]), node("b", racks[1])].concat();
+        crate::common::parse(&text).unwrap()
+    };
+    let single = of(["r1", "r2"]);
+    assert!(has_note(&single, "2 values are each the lowest label"));
+    assert!(has_note(&single, "r1, r2"), "{:?}", single.notes);
+    assert!(!has_note(&of(["r1", "r1"]), "lowest label"));
+}
+
+#[test]
 fn hyper_nodes_are_switches() {
     let machine = read("kubernetes/hyper.yaml", &[]).unwrap();
     assert!(machine.fabric.find_router("s0").is_ok());

@@ -66,13 +66,10 @@ fn nodes_of_several_documents_are_one_cluster() {
 #[test]
 fn a_level_of_single_nodes_is_told() {
     let node = |name: &str, rack: &str| {
-        let label = |word: &str, value: &str| {
-            format!("    cloud.provider.com/topology-{word}: {value}\n")
-        };
+        let label =
+            |word: &str, value: &str| format!("    cloud.provider.com/topology-{word}: {value}\n");
         let labels = format!("{}{}", label("block", "b1"), label("rack", rack));
-        format!(
-            "---\napiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n  labels:\n{labels}"
-        )
+        format!("---\napiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n  labels:\n{labels}")
     };
     let of = |racks: [&str; 2]| {
         let text = [node("a", racks[0]), node("b", racks[1])].concat();

@@ -568,4 +568,12 @@ fn words_of_distance_become_a_tree() {
     let notes = m.notes.join("\n");
     assert!(notes.contains("1 pair is nearer by other rows"), "{notes}");
     assert!(notes.contains("GPU1 and mlx5_0"), "{notes}");
+    // An adapter within the NUMA node of two GPUs that are in different ones.
+    let matrix = "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV18\tNODE\t0-7\t0\n\
+                  GPU1\tNV18\t X \tNODE\t8-15\t1\nNIC0\tNODE\tNODE\t X \n";
+    let notes = |text: &str| parse(text).unwrap().notes.join("\n");
+    let said = notes(matrix);
+    assert!(said.contains("1 GPU has another affinity"), "{said}");
+    let alike = notes(&matrix.replace("8-15\t1", "0-7\t0"));
+    assert!(!alike.contains("another affinity"), "{alike}");
 }

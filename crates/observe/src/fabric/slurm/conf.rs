@@ -282,7 +282,8 @@ impl Reader<'_> {
         let of_leaves: HashSet<&String> = self.switches.iter().flat_map(|s| &s.nodes).collect();
         let leafless = self.above.iter().filter(|n| !of_leaves.contains(n));
         let leafless: Vec<String> = leafless.cloned().collect();
-        let what = "listed by a switch of switches alone, without a leaf that is described, and left out";
+        let what =
+            "listed by a switch of switches alone, without a leaf that is described, and left out";
         note_of(notes, &leafless, "node is", "nodes are", what);
     }
 

@@ -26,8 +26,7 @@ const LATENCY: Seconds = Seconds(100e-9);
 /// Maximum number of names in a file, so that short lists with huge ranges do not exhaust the memory.
 const MOST_NAMES: usize = 1 << 21;
 /// Hint of an error about a list of names.
-pub const LIST: &str =
-    "each [ needs its ], ranges run upwards, a list has at most a million names, and ALL names no node";
+pub const LIST: &str = "each [ needs its ], ranges run upwards, a list has at most a million names, and ALL names no node";
 
 /// Expands lists of names, counting the names of the file so far.
 #[derive(Default)]

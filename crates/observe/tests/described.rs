@@ -64,6 +64,24 @@ fn nodes_of_several_documents_are_one_cluster() {
 }
 
 #[test]
+fn a_level_of_single_nodes_is_told() {
+    let node = |name: &str, rack: &str| {
+        let label =
+            |word: &str, value: &str| format!("    cloud.provider.com/topology-{word}: {value}\n");
+        let labels = format!("{}{}", label("block", "b1"), label("rack", rack));
+        format!("---\napiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n  labels:\n{labels}")
+    };
+    let of = |racks: [&str; 2]| {
+        let text = [node("a", racks[0]), node("b", racks[1])].concat();
+        crate::common::parse(&text).unwrap()
+    };
+    let single = of(["r1", "r2"]);
+    assert!(has_note(&single, "2 values are each the lowest label"));
+    assert!(has_note(&single, "r1, r2"), "{:?}", single.notes);
+    assert!(!has_note(&of(["r1", "r1"]), "lowest label"));
+}
+
+#[test]
 fn hyper_nodes_are_switches() {
     let machine = read("kubernetes/hyper.yaml", &[]).unwrap();
     assert!(machine.fabric.find_router("s0").is_ok());
@@ -232,6 +250,50 @@ fn gpus_of_a_file_have_their_numbers_and_the_adapters_next_to_them() {
     std::fs::write(&file, topology("xgmi")).unwrap();
     let machine = with("@h[0-7]").unwrap();
     assert_eq!(machine.fabric.inside().unwrap().rule().name(), "rail");
+}
+
+/// Adapters of hosts without OpenFabrics names: Slingshot, then Ethernet; drivers' names without an underscore.
+#[test]
+fn adapters_of_hwloc_have_the_names_of_their_drivers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lstopo.xml");
+    let device = |bus: u32, class: &str, names: &[(&str, u32)]| {
+        let os = |(name, kind): &(&str, u32)| {
+            format!("<object type=\"OSDev\" name=\"{name}\" osdev_type=\"{kind}\"/>")
+        };
+        let os: String = names.iter().map(os).collect();
+        format!(
+            "<object type=\"PCIDev\" pci_busid=\"0000:0{bus}:00.0\" pci_type=\"{class} [0:0]\" pci_link_speed=\"31.5\">{os}</object>"
+        )
+    };
+    let with = |adapters: &[&[(&str, u32)]], gpu: &[(&str, u32)]| {
+        let nics = (1..).zip(adapters).map(|(n, a)| device(n, "0200", a));
+        let devices: String = nics.chain([device(9, "0380", gpu)]).collect();
+        let text = format!(
+            "<topology version=\"2.0\">\n<object type=\"Machine\"><object type=\"Package\" os_index=\"0\">\
+             <object type=\"Bridge\">{devices}</object></object></object>\n</topology>\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let mut files = MachineFiles::new("fattree:down=8x4,up=1x8,link=25");
+        files.hosts = vec![format!("{}@h[0-7]", file.display())];
+        read_machine(&files).map_err(|e| e.to_string())
+    };
+    let gpu = &[("rsmi0", 1)][..];
+    // A host has one endpoint, so the file has one adapter: the others do not count.
+    let cases: [&[&[(&str, u32)]]; 3] = [
+        &[&[("enp1s0", 2)], &[("hsi0", 2)]],
+        &[&[("eth0", 2)]],
+        &[&[("enp1s0", 2), ("i40iw0", 3)], &[("enp2s0", 2)]],
+    ];
+    for adapters in cases {
+        let m = with(adapters, gpu).unwrap();
+        assert_eq!(m.fabric.places_of_host("h1").len(), 1);
+        assert!(!has_note(&m, "logical"));
+    }
+    let divided = [("rsmi0", 1), ("rsmi1", 1), ("rsmi2", 1)];
+    let m = with(&[&[("hsi0", 2)]], &divided).unwrap();
+    assert!(has_note(&m, "3 logical GPUs are parts"));
+    assert!(with(&[], gpu).unwrap_err().contains("no adapter"));
 }
 
 #[test]

@@ -89,6 +89,24 @@ fn a_route_is_that_of_the_base_lid() {
 }
 
 #[test]
+fn headings_of_old_opensm_begin_a_table() {
+    let entries = ["10 3 1", "20 1 3", "30 1 2", "40 1 2"];
+    for name in ["", "osm_ucast_mgr_", "__osm_ucast_mgr_"] {
+        let table = |row: &str| {
+            let words: Vec<&str> = row.split(' ').collect();
+            format!(
+                "{name}dump_ucast_routes: Switch 0x{}\nLID    : Port : Hops : Optimal\n\
+                 0x000a : 00{} : 01 : yes\n0x000c : 00{} : 02 : yes\n",
+                words[0], words[1], words[2]
+            )
+        };
+        let m = with_tables(LMC, &entries.map(table).concat()).unwrap();
+        let expected = ["n1 HCA-1[1]", "leaf a[1]", "spine a[2]", "leaf b[3]"];
+        assert_eq!(route(&m), expected, "{name}");
+    }
+}
+
+#[test]
 fn adapters_without_port_guids_are_hosts_of_their_own() {
     let factory = LMC
         .replace("n1 HCA-1", "MT1 X")
@@ -188,6 +206,30 @@ fn ports_with_lid_0_are_not_one_device() {
         "{:?}",
         m.notes
     );
+}
+
+/// A log of a terminal, which has lost its tabs and keeps its prompts, is the scan itself.
+#[test]
+fn logs_of_terminals_are_read() {
+    let scan = parse(LMC).unwrap();
+    let log = format!(
+        "=~=~=~= PuTTY log 2021.06.15 12:06:05 =~=~=~=\n[standalone: master] > ibnetdiscover\n{LMC}sm1-ufm [ mgmt-ha-active ] (config) # \n"
+    );
+    let log = log.replace("Switch 4", "Switch4").replace("Ca 1", "Ca1");
+    let log = log.replace("] \"", "]\"").replace(" # \"", "# \"");
+    let m = parse(&log).unwrap();
+    assert_eq!(m.fabric.links().len(), scan.fabric.links().len());
+    assert_eq!(m.fabric.routers().len(), scan.fabric.routers().len());
+    assert_eq!(m.notes, scan.notes);
+}
+
+#[test]
+fn ports_without_a_lid_share_none() {
+    let scan = LMC.replace("lid 10 ", "lid 65535 ");
+    let scan = scan.replace("lid 12 ", "lid 65535 ");
+    let said = parse(&scan).unwrap().notes.join("\n");
+    assert!(said.contains("2 ports have no LID (65535"), "{said}");
+    assert!(!said.contains("of two ports"), "{said}");
 }
 
 #[test]

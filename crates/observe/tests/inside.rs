@@ -61,6 +61,21 @@ fn elements_below_a_pci_device_tell_what_it_is() {
     assert_eq!(narrowest(&m, "gpu0", "mlx5_0"), 50.0);
 }
 
+#[test]
+fn ports_of_an_adapter_are_names_of_it() {
+    let text = r#"<system version="1"><cpu numaid="0">
+<pci busid="0000:01:00.0" class="0x030000" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="89"/><gpu dev="0" sm="89"/></pci>
+<pci busid="0000:02:00.0" class="0x020700" link_speed="8.0 GT/s PCIe" link_width="16"><nic>
+<net name="mlx5_0" dev="0" speed="100000" port="1" guid="0x84c3"/><net name="mlx5_1" dev="1" speed="100000" port="2" guid="0x84c3"/>
+</nic></pci></cpu></system>"#;
+    let m = parse(text).unwrap();
+    let [first, second] = ["mlx5_0", "mlx5_1"].map(|n| m.fabric.find_node(n).unwrap());
+    assert_eq!(first, second);
+    assert_eq!(hops(&m, "mlx5_1", "gpu0"), hops(&m, "mlx5_0", "gpu0"));
+    let notes = m.notes.join("\n");
+    assert!(notes.contains("1 PCI device has several <gpu>"), "{notes}");
+}
+
 /// NCCL lists the networks without a PCI device at every CPU.
 #[test]
 fn networks_of_software_are_no_adapters() {
@@ -553,4 +568,12 @@ fn words_of_distance_become_a_tree() {
     let notes = m.notes.join("\n");
     assert!(notes.contains("1 pair is nearer by other rows"), "{notes}");
     assert!(notes.contains("GPU1 and mlx5_0"), "{notes}");
+    // An adapter within the NUMA node of two GPUs that are in different ones.
+    let matrix = "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV18\tNODE\t0-7\t0\n\
+                  GPU1\tNV18\t X \tNODE\t8-15\t1\nNIC0\tNODE\tNODE\t X \n";
+    let notes = |text: &str| parse(text).unwrap().notes.join("\n");
+    let said = notes(matrix);
+    assert!(said.contains("1 GPU has another affinity"), "{said}");
+    let alike = notes(&matrix.replace("8-15\t1", "0-7\t0"));
+    assert!(!alike.contains("another affinity"), "{alike}");
 }

@@ -209,6 +209,22 @@ fn the_default_topology_of_a_yaml_file_is_read() {
 }
 
 #[test]
+fn the_default_is_marked_by_any_word_for_true() {
+    let file = |yes: &str, no: &str| {
+        format!(
+            "- topology: a\n  cluster_default: {no}\n  flat: {yes}\n- topology: b\n  cluster_default: {yes}\n  flat: {no}\n  \
+             tree:\n    switches:\n      - switch: s1\n        nodes: n[1-2]\n"
+        )
+    };
+    for (yes, no) in [("yes", "no"), ("on", "Off"), ("Y", "n"), ("T", "f")] {
+        let m = parse(&file(yes, no)).unwrap();
+        assert!(notes(&m).contains("topology b is read"), "{}", notes(&m));
+    }
+    let error = parse(&file("true", "never")).unwrap_err();
+    assert!(error.contains("found never"), "{error}");
+}
+
+#[test]
 fn topologies_that_slurm_refuses_are_refused() {
     for (file, expected) in [
         (
@@ -372,6 +388,33 @@ fn what_is_odd_is_noted() {
     }
     assert_eq!(m.fabric.find_host("n3").len(), 2);
     assert_eq!(switch_of(&m.fabric, "n3 [b]"), "b");
+}
+
+#[test]
+fn parts_of_what_scontrol_prints_tell_of_nodes_without_a_leaf() {
+    let m = parse(
+        "SwitchName=l2 Level=1 LinkSpeed=1 Nodes=n[01-06] Switches=s[1-3]\n\
+         SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[01-02]\n",
+    )
+    .unwrap();
+    let said = notes(&m);
+    assert!(
+        said.contains("4 nodes are listed by a switch of switches alone"),
+        "{said}"
+    );
+    assert!(said.contains("and left out: n03, n04"), "{said}");
+    assert!(!said.contains("Slurm refuses"), "{said}");
+}
+
+#[test]
+fn all_names_no_node() {
+    for file in [
+        "SwitchName=s1 Nodes=ALL\n",
+        "- topology: a\n  cluster_default: true\n  tree:\n    switches:\n      - switch: s1\n        nodes: ALL\n",
+    ] {
+        let error = parse(file).unwrap_err();
+        assert!(error.contains("ALL names no node"), "{error}");
+    }
 }
 
 /// A block of 18 nodes is not 18:1 oversubscribed unless the user says so.

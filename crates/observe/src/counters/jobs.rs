@@ -35,7 +35,7 @@ pub enum Then {
     /// Those that ran at a past time; there must be some.
     Past(f64),
     /// Those that run: as the batch system says, or by the times of a table at this time. There must be some, unless the
-    /// list is empty.
+    /// list is empty or all of its jobs wait.
     Now(f64),
     /// The same, of a list that is read again and again: none may run.
     Live(f64),

@@ -57,15 +57,16 @@ impl Described {
         // Files list devices by PCI; their numbers are those of launchers and of CUDA_VISIBLE_DEVICES.
         places.sort_by_key(|n| number(&fabric.node(*n).name));
         let guids = guids(&fabric);
-        let is_adapter = |n: &NodeId| {
-            let name = &fabric.node(*n).name;
-            guids.contains_key(n) || is_adapter_name(name)
+        let name = |n: NodeId| fabric.node(n).name.as_str();
+        let is_adapter = |n: NodeId| guids.contains_key(&n) || is_adapter_name(name(n));
+        let is_ethernet = |n: NodeId| ETHERNET.iter().any(|start| name(n).starts_with(start));
+        let ways: [&dyn Fn(NodeId) -> bool; 2] = [&is_adapter, &is_ethernet];
+        let of = |is: &dyn Fn(NodeId) -> bool| -> Vec<(NodeId, Option<u64>)> {
+            let nodes = fabric.node_ids().filter(|n| is(*n));
+            nodes.map(|n| (n, guids.get(&n).copied())).collect()
         };
-        let adapters: Vec<(NodeId, Option<u64>)> = fabric
-            .node_ids()
-            .filter(is_adapter)
-            .map(|n| (n, guids.get(&n).copied()))
-            .collect();
+        let adapters = ways.into_iter().map(of).find(|found| !found.is_empty());
+        let adapters = adapters.unwrap_or_default();
         if adapters.is_empty() {
             return Err(wrong("no adapter", "adapters of the network").into());
         }
@@ -90,8 +91,8 @@ impl Described {
         };
         let by_name = |n: &NodeId| {
             let name = scan.node(*n).name.rsplit(' ').next()?;
-            let is = |a: &(NodeId, _)| self.fabric.node(a.0).name == name;
-            self.adapters.iter().position(is)
+            let named = self.fabric.node_named(name)?;
+            self.adapters.iter().position(|a| a.0 == named)
         };
         for way in [&by_guid as &dyn Fn(&NodeId) -> Option<usize>, &by_name] {
             let found: Matched = endpoints.iter().map(way).collect();
@@ -108,7 +109,9 @@ impl Described {
         let mut ends: HashMap<End, Local> = HashMap::new();
         for (port, at) in matched.iter().enumerate() {
             if let Some(at) = at {
-                ends.insert(End::Node(self.adapters[*at].0), Local::Port(port as u16));
+                // Two ports of one adapter: the links are those of the first.
+                let end = End::Node(self.adapters[*at].0);
+                ends.entry(end).or_insert(Local::Port(port as u16));
             }
         }
         for (i, &place) in self.places.iter().enumerate() {
@@ -181,9 +184,11 @@ fn merged(links: impl Iterator<Item = InnerLink>) -> Vec<InnerLink> {
 }
 
 /// Beginnings of adapters' names.
-const ADAPTERS: [&str; 10] = [
-    "mlx", "hfi", "hsn", "cxi", "nic", "ib", "bnxt", "irdma", "roce", "rdma",
+const ADAPTERS: [&str; 12] = [
+    "mlx", "hfi", "hsn", "hsi", "cxi", "nic", "ib", "bnxt", "irdma", "i40iw", "roce", "rdma",
 ];
+/// Beginnings of the names of Ethernet's interfaces, which are the adapters of a host without others.
+const ETHERNET: [&str; 2] = ["en", "eth"];
 
 /// Whether a name begins as an adapter's.
 pub(super) fn is_adapter_name(name: &str) -> bool {

@@ -134,7 +134,7 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Read, InputError> {
         }
         placed.push((node.name.clone(), layers));
     }
-    drop_single(&mut placed);
+    drop_single(&mut placed, notes);
     let hosts = known(&nodes, notes);
     Ok((Plan::Tree(labels::tree(&placed, notes)), hosts))
 }
@@ -281,15 +281,16 @@ fn chain(parents: &BTreeMap<String, String>, node: &str) -> Vec<String> {
     layers
 }
 
-/// Removes a lowest level that is another name of the node.
-fn drop_single(placed: &mut [(String, Vec<String>)]) {
+/// Removes a lowest level with one node to each value, which is another name of the node.
+fn drop_single(placed: &mut [(String, Vec<String>)], notes: &mut Vec<String>) {
     let mut users: HashMap<String, usize> = HashMap::new();
     for first in placed.iter().filter_map(|p| p.1.first()) {
         *users.entry(first.clone()).or_default() += 1;
     }
     if users.values().all(|&n| n == 1) && placed.iter().all(|p| p.1.len() > 1) && placed.len() > 1 {
-        for (_, layers) in placed {
-            layers.remove(0);
-        }
+        let firsts = placed.iter_mut().map(|(_, layers)| layers.remove(0));
+        let firsts: Vec<String> = firsts.collect();
+        let what = "lowest label of one node alone: taken as another name of it, not as a switch";
+        note_of(notes, &firsts, "value is the", "values are each the", what);
     }
 }

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 /// Number of lines within which a table is recognised.
 const HEAD: usize = 4096;
 
-/// Whether a text is a log with lines of NCCL's. Programs print much before the set-up.
+/// Whether a text is a log with lines of NCCL's. Programs print much before the set-up. nccl-tests list every rank
+/// themselves, whatever lines of the log follow.
 pub(super) fn is_log(text: &Text) -> bool {
     let marked = |l: Line<'_>| memchr::memmem::find(l.bytes, b" NCCL INFO ").is_some();
-    text.lines().any(marked)
+    let is_whole = || text.lines().any(|l| begun(l).is_some());
+    text.lines().any(marked) && (!is_table(text) || is_whole())
 }
 
 /// Whether a text is the output of nccl-tests.
@@ -146,6 +148,9 @@ pub(super) fn log<'a>(text: &Text, fabric: &'a Fabric) -> Result<Places<'a>, Inp
     };
     let (size, ranks) = (world.0, &all[world]);
     if ranks.len() != size as usize {
+        if is_table(text) {
+            return table(text, fabric);
+        }
         let found = format!("{} of {size} ranks", ranks.len());
         let error = text.error(found, "the set-up of every rank");
         return Err(error.hint("put the logs of all processes into one file"));

@@ -305,6 +305,13 @@ fn nccl_says_where_its_ranks_run() {
     assert_eq!(nids(read(table, None).unwrap()), [5, 3], "the header alone");
     let tagged = table.replace('#', "[1,0]<stdout>:#");
     assert_eq!(nids(read(&tagged, None).unwrap()), [5, 3], "with tags");
+    for among in [
+        "nid00005:81:81 [0] NCCL INFO Launch mode Parallel\n",
+        &line(0, 2, "nid00005", ""),
+    ] {
+        let mixed = format!("{table}{among} 8 2 float\n");
+        assert_eq!(nids(read(&mixed, None).unwrap()), [5, 3], "{among}");
+    }
 }
 
 /// GPUs are numbered among the allocated ones, or as the host's; others are refused.

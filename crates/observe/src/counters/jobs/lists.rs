@@ -36,6 +36,11 @@ impl Listed {
         self.start.is_some_and(|s| s <= at) && self.end.is_none_or(|e| at <= e)
     }
 
+    /// Whether its batch system says that it does not run, and has given it no nodes: it waits, or never began.
+    fn waits(&self) -> bool {
+        self.running == Some(false) && self.hosts.is_empty()
+    }
+
     /// Whether it is among the jobs of a time.
     pub fn is_of(&self, then: Then) -> bool {
         match then {
@@ -107,7 +112,7 @@ pub(super) fn place(
     jobs.others = others;
     let none = match then {
         Then::Past(_) => false,
-        Then::Now(_) => listed.is_empty(),
+        Then::Now(_) => listed.iter().all(Listed::waits),
         Then::Live(_) => others + jobs.counted(NO_HOSTS) == listed.len(),
     };
     if jobs.nodes() > 0 || none {

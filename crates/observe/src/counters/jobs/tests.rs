@@ -371,8 +371,15 @@ fn jobs_of_flux_that_wait_have_no_nodes() {
     let runs = r#"{"id": 9, "jobid": "ƒA", "t_submit": 5.0, "state": "RUN", "nodelist": "n0-0", "t_run": 6.0}"#;
     let jobs = read(&format!(r#"{{"jobs": [{waits}, {runs}]}}"#), &fabric).unwrap();
     assert_eq!((jobs.ids(), jobs.nodes()), (&["ƒA".to_owned()][..], 1));
-    let alone = read(waits, &fabric).unwrap_err();
-    assert!(alone.contains("1 of them not running then"), "{alone}");
+    // A list of jobs that wait is as an empty one, and says so.
+    let alone = read(waits, &fabric).unwrap();
+    assert_eq!((alone.nodes(), alone.others), (0, 1));
+    let told = "jobs: 1 jobs do not run then";
+    assert_eq!(alone.notes(Path::new("jobs")), [told]);
+    let pending = "JobId=7 JobState=PENDING NodeList=(null)\nJobId=8 JobState=PENDING NodeList=\n";
+    assert_eq!(read(pending, &fabric).unwrap().others, 2);
+    let ended = "JobId=7 JobState=COMPLETED NodeList=n0-0\n";
+    assert!(read(ended, &fabric).unwrap_err().contains("not running"));
 }
 
 /// A finished job shows the zone of its dates, here five hours behind UTC: 10:00 is 1795791600.

@@ -37,6 +37,10 @@ impl Scan {
         notes.append(&mut self.notes);
         self.check_ends(notes)?;
         self.apply_names(given_names, notes);
+        let unassigned = self.unassigned.iter().map(|&port| self.port_name(port));
+        let unassigned: Vec<String> = unassigned.collect();
+        let what = "no LID (65535 stands for none): no forwarding table leads there";
+        note_of(notes, &unassigned, "port has", "ports have", what);
         let mut b = FabricBuilder::new(Family::InfiniBand, self.file.clone());
         let mut addresses = Addresses::default();
         let coordinates = self.shape(coordinates, &mut b, notes);

@@ -13,7 +13,7 @@
 //! Text that was copied from a terminal has the commands as they were typed, which say nothing about the fabric.
 
 use crate::text::Line;
-use memchr::{memchr, memmem};
+use memchr::{memchr, memmem, memrchr};
 
 /// Messages of a file, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,8 +104,8 @@ fn is_message(line: &[u8]) -> bool {
         || memmem::find(line, b": ibpanic: ").is_some()
 }
 
-/// Whether a line is the prompt of a shell, with a command or alone: `[root@host ~]# ibnetdiscover`, `user@host:~$`, and
-/// `host:~ #` of SUSE.
+/// Whether a line is the prompt of a shell, with a command or alone: `[root@host ~]# ibnetdiscover`, `user@host:~$`,
+/// `host:~ #` of SUSE, and those of managed switches and UFM.
 fn is_prompt(line: &[u8]) -> bool {
     let Some(end) = line.iter().position(|b| b"$#>%".contains(b)) else {
         return false;
@@ -119,12 +119,31 @@ fn is_prompt(line: &[u8]) -> bool {
         Some((_, rest)) => rest.trim_ascii(),
         None => own,
     };
+    if is_managed(own) {
+        return true;
+    }
     let has = |b: u8| own.contains(&b);
     let folder = split(own, b':').map_or(&b""[..], |(_, f)| f);
     match own {
         [b'[', .., b']'] => has(b'@') && !has(b'"'),
         _ => !has(b' ') && !has(b'"') && matches!(folder, [b'~' | b'/', ..]),
     }
+}
+
+/// Whether it is the prompt of a managed switch or of UFM without its end: `[standalone: master]`, with a name before it or
+/// not, `(config)` behind it or not. In brackets are the role and no number of a port.
+fn is_managed(prompt: &[u8]) -> bool {
+    let mode = prompt.strip_suffix(b")");
+    let mode = mode.and_then(|p| memrchr(b'(', p).map(|at| &p[..at]));
+    let rest = mode.unwrap_or(prompt).trim_ascii_end();
+    let Some((name, role)) = rest.strip_suffix(b"]").and_then(|r| split(r, b'[')) else {
+        return false;
+    };
+    let is_letter = |b: &u8| b.is_ascii_alphanumeric() || b" -_:.".contains(b);
+    let is_name = |b: &u8| b.is_ascii_alphanumeric() || b"-_.".contains(b);
+    name.trim_ascii_end().iter().all(is_name)
+        && role.iter().all(is_letter)
+        && role.iter().any(u8::is_ascii_alphabetic)
 }
 
 fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
@@ -197,6 +216,14 @@ mod tests {
             ("head:~ #", true),
             ("head:/tmp # exit", true),
             ("(base) user@head:/scratch/x> cat lst", true),
+            ("sm1-ufm [ mgmt-ha-active ] (config) #", true),
+            ("switch-1a2b3c [standalone: master] (config) # ", true),
+            ("switch-1a2b3c [standalone: master] > show version", true),
+            ("[standalone: master] # ", true),
+            ("[1]\"H-1\"[1](1a) # \"n1 HCA-1\" lid 1 4xDDR", false),
+            ("[21]\"S-1a\"[20]# \"leaf\" lid 1 4xDDR", false),
+            ("[1](1c34) # x", false),
+            ("Unicast lids [0x0-0x6a] of switch # x", false),
             ("[1] \"H-1\"[1] # \"user@host:~$\" lid 1 4xDDR", false),
             ("[1]\t#", false),
             ("{ CA Ports:01 NodeGUID:1 {host:~ #} LID:1 PN:1 }", false),

@@ -26,7 +26,7 @@ use crate::text::{Line, Text};
 use hopbyte_fabric::{InputError, NodeId, RouterId};
 pub use messages::Messages;
 use rate::Rate;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,9 @@ pub struct Port {
     pub lmc: u8,
 }
 
+/// The LID of a port that has none, the permissive one of the specification.
+const UNASSIGNED: u32 = 0xffff;
+
 /// A port by device and number.
 pub type PortKey = (u32, u16);
 
@@ -94,6 +97,8 @@ pub struct Scan {
     pub devices: Vec<Device>,
     /// Addresses of adapter ports.
     pub ports: HashMap<PortKey, Port>,
+    /// Ports to which the subnet manager gave no LID ([`UNASSIGNED`]).
+    pub unassigned: BTreeSet<PortKey>,
     /// Cabled ports in the order of the file.
     pub ends: Vec<End>,
     /// Warnings and errors of the tool among its output.
@@ -133,6 +138,7 @@ impl Scan {
             file: text.file().into(),
             devices: Vec::new(),
             ports: HashMap::new(),
+            unassigned: BTreeSet::new(),
             ends: Vec::new(),
             messages: Messages::default(),
             notes: Vec::new(),
@@ -168,10 +174,15 @@ impl Scan {
 
     /// Records the addresses of an adapter's port, or the LID of a switch.
     pub fn address(&mut self, port: PortKey, guid: Option<u64>, lid: Option<u32>, lmc: u8) {
-        // LID 0 means that none was assigned.
-        let lid = lid.filter(|&l| l != 0);
         let device = &mut self.devices[port.0 as usize];
-        if device.kind == DeviceKind::Switch {
+        let is_switch = device.kind == DeviceKind::Switch;
+        if lid == Some(UNASSIGNED) {
+            let number = if is_switch { 0 } else { port.1 };
+            self.unassigned.insert((port.0, number));
+        }
+        // LID 0 means too that none was assigned.
+        let lid = lid.filter(|&l| l != 0 && l != UNASSIGNED);
+        if is_switch {
             device.lid = lid.or(device.lid);
             device.lmc = lmc.max(device.lmc);
             return;

@@ -43,13 +43,14 @@ pub fn recognise(line: Line<'_>) -> bool {
         })
 }
 
-/// Splits `Switch 36 …` into kind and the rest.
+/// Splits `Switch 36 …` into kind and the rest; logs of terminals lose the tab: `Switch36 "S-…"`.
 fn head(line: &[u8]) -> Option<(DeviceKind, &[u8])> {
     HEADS.iter().find_map(|&(word, kind)| {
         let rest = line.strip_prefix(word)?;
-        rest.first()
-            .is_some_and(u8::is_ascii_whitespace)
-            .then_some((kind, rest))
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let is_count = digits > 0 && rest[digits..].trim_ascii_start().starts_with(b"\"");
+        let is_word = rest.first().is_some_and(u8::is_ascii_whitespace);
+        (is_word || is_count).then_some((kind, rest))
     })
 }
 

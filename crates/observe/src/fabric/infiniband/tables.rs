@@ -14,7 +14,7 @@
 //! OpenSM's `opensm.fdbs` (and `osm.fdbs`) has the same with hops:
 //!
 //! ```text
-//! dump_ucast_routes: Switch 0x0008f1050010851e
+//! dump_ucast_routes: Switch 0x0008f1050010851e              __osm_ucast_mgr_dump_ucast_routes: in old versions
 //! LID    : Port : Hops : Optimal
 //! 0x0001 : 036  : 02   : yes
 //! 0x0002 : UNREACHABLE
@@ -37,11 +37,19 @@ const TABLES: &str = "forwarding tables come from ibroute, dump_fts or OpenSM's 
 
 /// Whether a line begins a table of this format.
 pub fn recognise(line: Line<'_>) -> bool {
-    line.trimmed().starts_with(b"Unicast lids [") || line.bytes.starts_with(FDBS)
+    line.trimmed().starts_with(b"Unicast lids [") || is_fdbs(line)
 }
 
 /// Heading of a switch in `opensm.fdbs`.
 const FDBS: &[u8] = b"dump_ucast_routes: Switch ";
+
+/// Whether a line is such a heading; old versions print the whole name of the function.
+fn is_fdbs(line: Line<'_>) -> bool {
+    let full = line.bytes.trim_ascii_start();
+    let name = full.strip_prefix(b"__").unwrap_or(full);
+    let name = name.strip_prefix(b"osm_ucast_mgr_").unwrap_or(name);
+    name.starts_with(FDBS)
+}
 
 /// Whether a line is one of `guid2lid`: a GUID and its first and last LID.
 pub fn recognise_guid2lid(line: Line<'_>) -> bool {
@@ -244,7 +252,7 @@ impl<'a> TableReader<'a> {
                 // After a whole table nothing but another one belongs to it.
                 _ if ended && section.is_none() && !recognise(line) => messages.add(line),
                 Some(b'0') => self.entry_line(text, line, &mut section)?,
-                Some(b'U' | b'd') => {
+                Some(b'U' | b'd' | b'o' | b'_') => {
                     self.close_cut(section.take());
                     section = Some(self.heading(text, line)?);
                 }
@@ -304,7 +312,7 @@ impl<'a> TableReader<'a> {
     }
 
     fn heading(&self, text: &Text, line: Line<'_>) -> Result<Section, InputError> {
-        let counted = !line.bytes.starts_with(FDBS);
+        let counted = !is_fdbs(line);
         let guid = guid_after(line.bytes, if counted { b" guid " } else { FDBS })
             .filter(|_| recognise(line))
             .ok_or_else(|| text.error_at(line, "Unicast lids [FIRST-LAST] of switch … guid 0x…"))?;

@@ -16,6 +16,7 @@
 
 use super::{BETWEEN_PACKAGES, INSIDE_PACKAGE, Inside, Rate, line, parse, pci_device};
 use crate::ObserveError;
+use crate::fabric::host_files::is_numbered;
 use crate::text::{Line, Text};
 use hopbyte_fabric::{Fabric, RouterId};
 use roxmltree::Node;
@@ -39,6 +40,7 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
         inside: Inside::new(text),
         allowed: None,
         outside: 0,
+        divided: (0, 0),
     };
     let objects: Vec<Node<'_, '_>> = children(root).collect();
     let [machine] = objects[..] else {
@@ -60,6 +62,12 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
         notes.push(format!(
             "{} of {of} are outside the allowed set of the machine (allowed_cpuset) and left out",
             reader.outside
+        ));
+    }
+    if let (devices @ 1.., logical) = reader.divided {
+        notes.push(format!(
+            "{logical} logical GPUs are parts of {devices} (CPX, TPX or another partition mode): a whole GPU is one device here, and \
+             those are further names of it"
         ));
     }
     let nvlink = root
@@ -130,6 +138,8 @@ struct Reader<'a> {
     allowed: Option<CpuSet>,
     /// Cores without one.
     outside: usize,
+    /// Devices that the driver divides, and their logical GPUs.
+    divided: (usize, usize),
 }
 
 impl Reader<'_> {
@@ -280,14 +290,19 @@ impl Reader<'_> {
         };
         self.inside.count(what);
         let bus = device.attribute("pci_busid").unwrap_or("?");
-        let system: Vec<&str> = device
-            .descendants()
-            .filter(|o| kind(*o) == "OSDev")
-            .filter_map(|o| o.attribute("name"))
-            .collect();
+        let of_system = || device.descendants().filter(|o| kind(*o) == "OSDev");
+        let system: Vec<&str> = of_system().filter_map(|o| o.attribute("name")).collect();
         // OpenFabrics names precede those of the network interface, drivers' names precede those in files.
-        let first = system.iter().find(|n| n.contains('_')).or(system.first());
-        let name = first.map_or_else(|| format!("{what} {bus}"), |n| (*n).to_owned());
+        let verbs = of_system().find(|o| o.attribute("osdev_type") == Some(OPEN_FABRICS));
+        let verbs = verbs.and_then(|o| o.attribute("name"));
+        let driver = || system.iter().copied().find(|n| n.contains('_'));
+        let first = verbs.or_else(driver).or(system.first().copied());
+        let name = first.map_or_else(|| format!("{what} {bus}"), str::to_owned);
+        let logical = system.iter().filter(|n| is_numbered(n, "rsmi")).count();
+        if logical > 1 {
+            self.divided.0 += 1;
+            self.divided.1 += logical;
+        }
         let (link, rate) = pci_rate(device);
         let node = self.inside.device(&name, at, link, rate);
         for alias in system.into_iter().chain([bus]) {
@@ -296,6 +311,9 @@ impl Reader<'_> {
         }
     }
 }
+
+/// `osdev_type` of the devices of RDMA, whatever their driver calls them.
+const OPEN_FABRICS: &str = "3";
 
 /// PCI class of a device: `0302 [10de:1db8] …`.
 fn class(device: Node<'_, '_>) -> Option<u32> {

@@ -145,6 +145,7 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
         links: Vec::new(),
         unknown: [0; 2],
         nameless: 0,
+        doubled: Vec::new(),
         software: Vec::new(),
         again: Vec::new(),
         nets: HashSet::new(),
@@ -177,6 +178,13 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Fabric, ObserveError
             reader.nameless
         ));
     }
+    note_of(
+        notes,
+        &reader.doubled,
+        "PCI device has",
+        "PCI devices have",
+        "several <gpu>, of which the first is read",
+    );
     note_of(
         notes,
         &reader.software,
@@ -218,6 +226,8 @@ struct Reader<'a> {
     unknown: [usize; 2],
     /// PCI devices without a class or anything below them.
     nameless: usize,
+    /// PCI devices with several GPUs, by bus id.
+    doubled: Vec<String>,
     /// Networks of software, by name.
     software: Vec<String>,
     /// Networks without a PCI device that a CPU before has, by name.
@@ -291,19 +301,25 @@ impl Reader<'_> {
         let speeds = own.iter().filter_map(|net| speed(*net));
         let rate = slower(Rate::assumed(INSIDE_PACKAGE), speeds);
         let node = self.inside.device(&self.own(&name), cpu, "network", rate);
-        self.name_by_guids(own.into_iter(), node);
+        self.further_names(own.into_iter(), &name, node);
     }
 
-    /// GUIDs of networks as further names of their adapter; 0 is none.
-    fn name_by_guids<'x, 'i: 'x>(
+    /// The other networks of an adapter (ports), and their GUIDs, as further names of it; GUID 0 is none.
+    fn further_names<'x, 'i: 'x>(
         &mut self,
         nets: impl Iterator<Item = Node<'x, 'i>>,
+        own: &str,
         node: NodeId,
     ) {
-        let guids = nets.filter_map(|e| e.attribute("guid"));
-        for guid in guids.filter(|g| g.bytes().any(|b| !matches!(b, b'0' | b'x'))) {
-            let name = crate::fabric::names::name(guid.as_bytes());
-            self.inside.b.node_alias(name, node);
+        let is_guid = |g: &&str| g.bytes().any(|b| !matches!(b, b'0' | b'x'));
+        for net in nets {
+            let port = net.attribute("name").filter(|n| *n != own);
+            let port = port.map(|n| self.own(&crate::fabric::names::name(n.as_bytes())));
+            let guid = net.attribute("guid").filter(is_guid);
+            let guid = guid.map(|g| crate::fabric::names::name(g.as_bytes()));
+            for name in port.into_iter().chain(guid) {
+                self.inside.b.node_alias(name, node);
+            }
         }
     }
 
@@ -366,14 +382,18 @@ impl Reader<'_> {
         (at, cpu): (RouterId, RouterId),
     ) -> Result<(), ObserveError> {
         let n = self.inside.count(what);
-        let gpu = pci.children().find(|e| e.has_tag_name("gpu"));
+        let mut gpus = pci.children().filter(|e| e.has_tag_name("gpu"));
+        let gpu = gpus.next();
+        if gpus.next().is_some() {
+            self.doubled.push(bus.to_owned());
+        }
         let number = gpu
             .and_then(|g| g.attribute("dev"))
             .map_or(n.to_string(), str::to_owned);
-        let name = own_nets(pci).find_map(|e| e.attribute("name"));
         let kind = if what == "GPU" { "gpu" } else { "nic" };
-        let name = name.map_or_else(|| format!("{kind}{number}"), str::to_owned);
-        let name = self.own(&name);
+        let first = own_nets(pci).find_map(|e| e.attribute("name"));
+        let first = first.map_or_else(|| format!("{kind}{number}"), str::to_owned);
+        let name = self.own(&first);
         let (router, rate, kind) = match gpu.filter(|g| has_own_links(*g)) {
             None => (at, slower(rate, own_nets(pci).filter_map(speed)), "PCI"),
             Some(gpu) => {
@@ -392,7 +412,7 @@ impl Reader<'_> {
         let node = self.inside.device(&name, router, kind, rate);
         let alias = self.own(&crate::fabric::names::name(bus.as_bytes()));
         self.inside.b.node_alias(alias, node);
-        self.name_by_guids(own_nets(pci), node);
+        self.further_names(own_nets(pci), &first, node);
         Ok(())
     }
 

@@ -310,7 +310,7 @@ impl Matrix {
         router
     }
 
-    /// Tells of pairs whose distance is not that of the tree.
+    /// Tells of pairs whose distance is not that of the tree, and of GPUs whose affinity is not.
     fn remark(&self, parts: &[Vec<usize>], notes: &mut Vec<String>) {
         let mut other = Vec::new();
         for (i, row) in self.rows.iter().enumerate() {
@@ -325,6 +325,17 @@ impl Matrix {
         let what =
             "nearer by other rows or by affinity than by the words between them, and taken as near";
         note_of(notes, &other, "pair is", "pairs are", what);
+        let differs = |i: &usize| {
+            let own = self.affinity[*i].as_ref();
+            let mut beside = (0..*i).filter(|&j| parts[NODE][j] == parts[NODE][*i]);
+            let first = beside.find_map(|j| self.affinity[j].as_ref());
+            own.is_some() && first.is_some() && own != first
+        };
+        let apart = (0..self.devices.len()).filter(differs);
+        let apart: Vec<String> = apart.map(|i| self.devices[i].clone()).collect();
+        let what =
+            "another affinity than the GPUs that the words put at the same CPU, and taken as there";
+        note_of(notes, &apart, "GPU has", "GPUs have", what);
     }
 
     /// The name of a device: `gpu0`, `mlx5_0`.

@@ -16,10 +16,11 @@
 //! switches have GUIDs for names), and parts of what `scontrol` prints.
 
 use super::{Block, EXPECTED, LIST, Names, Plan, REFUSED, Switch, Torus, not_a_tree};
+use crate::fabric::names::note_of;
 use crate::text::{Line, Text, decimal_u32, lossy, words};
 use hopbyte_fabric::InputError;
 use memchr::memchr;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 const NAMES: [&str; 3] = ["SwitchName", "BlockName", "RingName"];
 /// First words of further lines that `scontrol` prints: blocks together, and tori.
@@ -67,6 +68,7 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
         together: BTreeSet::new(),
         speeds: 0,
         printed: false,
+        above: BTreeSet::new(),
         names: Names::default(),
     };
     let mut joined: Vec<u8> = Vec::new();
@@ -105,6 +107,8 @@ struct Reader<'a> {
     speeds: usize,
     /// Whether it was printed by `scontrol`, which may leave switches out.
     printed: bool,
+    /// Nodes that switches of switches list.
+    above: BTreeSet<String>,
     names: Names,
 }
 
@@ -126,8 +130,8 @@ impl Reader<'_> {
                 true => wrong("the lines of the included file").hint(INCLUDE),
                 false => wrong("KEY=VALUE"),
             })?;
-            let mut list = || {
-                let names = self.names.of(&lossy(value));
+            let mut list = |of: fn(&mut Names, &str) -> Option<Vec<String>>| {
+                let names = of(&mut self.names, &lossy(value));
                 names.ok_or_else(|| wrong("names such as node[01-16,20],other").hint(LIST))
             };
             if let Some(kind) = NAMES.iter().position(|n| is_key(key, n)) {
@@ -137,9 +141,9 @@ impl Reader<'_> {
                 }
                 name = Some((kind, value));
             } else if is_key(key, "Nodes") {
-                nodes = Some(list()?);
+                nodes = Some(list(Names::nodes)?);
             } else if is_key(key, "Switches") {
-                switches = Some(list()?);
+                switches = Some(list(Names::of)?);
             } else if is_key(key, "LinkSpeed") {
                 self.speeds += 1;
             } else if is_key(key, "Level") {
@@ -164,7 +168,7 @@ impl Reader<'_> {
         }
         // The nodes that a switch of switches lists are those of the switches below it.
         if level.is_some_and(|l| l > 0) && switches.is_some() {
-            nodes = None;
+            self.above.extend(nodes.take().into_iter().flatten());
         }
         self.printed |= level.is_some();
         let line_number = line.number;
@@ -247,7 +251,7 @@ impl Reader<'_> {
             let sizes: Option<Vec<u32>> = dims.split(|&b| b == b'x').map(decimal_u32).collect();
             <[u32; 3]>::try_from(sizes?).ok()
         });
-        let nodes = of("Nodes").and_then(|list| self.names.of(&lossy(list)));
+        let nodes = of("Nodes").and_then(|list| self.names.nodes(&lossy(list)));
         let (Some(dims), Some(nodes)) = (dims.filter(|d| !d.contains(&0)), nodes) else {
             return Err(self.text.error_at(line, expected));
         };
@@ -271,6 +275,16 @@ impl Reader<'_> {
         };
         let together = self.together.iter().filter(fits).copied();
         std::iter::once(base).chain(together).collect()
+    }
+
+    /// Tells of nodes that no described leaf has.
+    fn note_leafless(&self, notes: &mut Vec<String>) {
+        let of_leaves: HashSet<&String> = self.switches.iter().flat_map(|s| &s.nodes).collect();
+        let leafless = self.above.iter().filter(|n| !of_leaves.contains(n));
+        let leafless: Vec<String> = leafless.cloned().collect();
+        let what =
+            "listed by a switch of switches alone, without a leaf that is described, and left out";
+        note_of(notes, &leafless, "node is", "nodes are", what);
     }
 
     fn finish(self, notes: &mut Vec<String>) -> Result<Plan, InputError> {
@@ -299,10 +313,15 @@ impl Reader<'_> {
                         let error = self.text.error(why, EXPECTED).at(line);
                         return Err(error.hint(REFUSED));
                     }
+                    let is = match self.printed {
+                        true => "this is a part of a topology",
+                        false => "Slurm refuses this file",
+                    };
                     notes.push(format!(
-                        "Slurm refuses this file: line {line} has {why}; its lines are read as cables"
+                        "{is}: line {line} has {why}; its lines are read as cables"
                     ));
                 }
+                self.note_leafless(notes);
                 Ok(Plan::Tree(self.switches))
             }
             (true, false, true) => Ok(Plan::Blocks {

@@ -26,14 +26,19 @@ const LATENCY: Seconds = Seconds(100e-9);
 /// Maximum number of names in a file, so that short lists with huge ranges do not exhaust the memory.
 const MOST_NAMES: usize = 1 << 21;
 /// Hint of an error about a list of names.
-pub const LIST: &str =
-    "each [ needs its ], ranges run upwards, and a list has at most a million names";
+pub const LIST: &str = "each [ needs its ], ranges run upwards, a list has at most a million names, and ALL names no node";
 
 /// Expands lists of names, counting the names of the file so far.
 #[derive(Default)]
 pub struct Names(usize);
 
 impl Names {
+    /// The names of a list of nodes, as [`Names::of`]. Slurm's `ALL` stands for nodes that the file does not name.
+    pub fn nodes(&mut self, list: &str) -> Option<Vec<String>> {
+        let is_all = list.trim().eq_ignore_ascii_case("ALL");
+        if is_all { None } else { self.of(list) }
+    }
+
     /// The names of a list; `None` if there are none, if it is not a list, or if there are too many.
     pub fn of(&mut self, list: &str) -> Option<Vec<String>> {
         let names = host_list(list)?;

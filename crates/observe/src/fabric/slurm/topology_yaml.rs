@@ -53,12 +53,14 @@ pub fn read(text: &Text, notes: &mut Vec<String>) -> Result<Plan, InputError> {
     };
     let yaml = yaml::read(text)?;
     let topologies = reader.list(&yaml, "a list of topologies")?;
-    let is_default = |t: &&Yaml| {
-        let flag = t.get("cluster_default").and_then(Yaml::text);
-        flag.is_some_and(|f| f.eq_ignore_ascii_case("true"))
-    };
-    let chosen = topologies.iter().find(is_default).or(topologies.first());
-    let Some(chosen) = chosen else {
+    let mut chosen = None;
+    for topology in topologies {
+        let flag = topology.get("cluster_default").filter(|f| !f.is_empty());
+        if flag.map_or(Ok(false), |f| reader.truth(f))? {
+            chosen.get_or_insert(topology);
+        }
+    }
+    let Some(chosen) = chosen.or(topologies.first()) else {
         return Err(text.error("no topology", "a list of topologies"));
     };
     let name = |t: &Yaml| {
@@ -119,9 +121,24 @@ impl Reader<'_> {
             .ok_or_else(|| self.wrong(value, format!("a name for {key}")))
     }
 
+    /// A truth value in any of the words that Slurm takes for one.
+    fn truth(&self, yaml: &Yaml) -> Result<bool, InputError> {
+        let word = yaml.text().map(str::to_ascii_lowercase);
+        match word.as_deref() {
+            Some("true" | "t" | "yes" | "y" | "on" | "1") => Ok(true),
+            Some("false" | "f" | "no" | "n" | "off" | "0") => Ok(false),
+            _ => Err(self.wrong(yaml, "true or false (yes or no, on or off)")),
+        }
+    }
+
     fn names(&self, yaml: &Yaml, key: &str) -> Result<Vec<String>, InputError> {
         let value = self.field(yaml, key)?;
-        let names = value.text().and_then(|t| self.names.borrow_mut().of(t));
+        let of: fn(&mut Names, &str) -> Option<Vec<String>> = match key {
+            "children" => Names::of,
+            _ => Names::nodes,
+        };
+        let names = value.text();
+        let names = names.and_then(|t| of(&mut self.names.borrow_mut(), t));
         names.ok_or_else(|| {
             self.wrong(value, "names such as node[01-16,20],other")
                 .hint(LIST)
@@ -138,13 +155,10 @@ impl Reader<'_> {
 
     /// The kind of a topology.
     fn kind(&self, topology: &Yaml) -> Result<&'static str, InputError> {
+        let is_no = |v: &Yaml| matches!(self.truth(v), Ok(false));
         let given: Vec<&'static str> = KINDS
             .into_iter()
-            .filter(|k| {
-                topology
-                    .get(k)
-                    .is_some_and(|v| !v.is_empty() && v.text() != Some("false"))
-            })
+            .filter(|k| topology.get(k).is_some_and(|v| !v.is_empty() && !is_no(v)))
             .collect();
         match given[..] {
             [kind] => Ok(kind),

@@ -174,9 +174,24 @@ const NO_HEADING: &str = "line of a node without the heading 'NIC statistics:'";
 pub(super) const NO_NODE: &str =
     "name it with --counters-of NODE, or print it before each line as pdsh does";
 
-/// Whether a line is a heading.
+/// Whether a line is a heading, or in a list without one the counter by which a driver is known.
 pub(super) fn is_line(line: &[u8]) -> bool {
-    line.ends_with(HEADING)
+    let is_marker = |line: &str| {
+        let statistic = line.split_once(": ");
+        statistic.is_some_and(|(name, value)| {
+            DRIVERS.iter().any(|d| d.marker == name) && decimal(value.as_bytes()).is_some()
+        })
+    };
+    line.ends_with(HEADING) || is_marker(&lossy(line))
+}
+
+/// Whether some driver's counter of a port has this name.
+fn is_counted(name: &str) -> bool {
+    names::DOWNS.contains(&name)
+        || DRIVERS.iter().any(|driver| {
+            let mut own = driver.counters.iter().map(|(own, _)| *own);
+            driver.marker == name || driver.pause(name).is_some() || own.any(|own| own == name)
+        })
 }
 
 /// One reading of each node, whose interfaces are told apart by their order.
@@ -196,7 +211,10 @@ pub(super) fn readings(
     }
     let mut headings: BTreeMap<&str, usize> = BTreeMap::new();
     // Text before the heading of an interface without a node is none of its statistics.
-    let mut begun = false;
+    let mut begun = lists.is_empty();
+    if begun {
+        lists.insert(String::new(), vec![Statistics::default()]);
+    }
     for (line, content) in &lines {
         if let Some(prefix) = heading(content) {
             begun |= prefix.is_empty();
@@ -311,8 +329,8 @@ impl<'a> Statistics<'a> {
             .values
             .insert(name.to_owned(), (line, value.to_owned()));
         match before {
-            None => Ok(()),
-            Some(_) => Err(text.error_at(line, "every statistic once")),
+            Some(_) if is_counted(name) => Err(text.error_at(line, "every statistic once")),
+            _ => Ok(()),
         }
     }
 

@@ -7,12 +7,14 @@
 //!    "values": {"interfaces/interface/state/counters": {"in-octets": "2195783498134"}}}]}
 //! ```
 //!
-//! All these forms name the interface in a path, a tag or beside the counters, and end in the same leaves. Messages may
-//! carry one leaf each: a reading of an interface ends where one of its leaves comes again.
+//! All these forms name the interface in a path, a tag or beside the counters, and end in the same leaves; so does the
+//! protocol's own JSON, with paths as lists (`elem`) and values by type (`uintVal`). Messages may carry one leaf each: a
+//! reading of an interface ends where one of its leaves comes again. Its time is that of its first leaf: traffic of another
+//! time is left out, for its rate would be wrong. Subinterfaces have the same leaves, and are part of their interface.
 
 use super::delta::Moment;
 use super::reading::{Layout, Port, Reading};
-use crate::text::{Text, decimal};
+use crate::text::{Text, decimal, whole_value};
 use hopbyte_fabric::{InputError, LeftOut, Quantity as Q, Side};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -42,6 +44,24 @@ pub(super) const SOURCE: &str = "gnmi ";
 /// Reason for leaves that are left out.
 const OTHER: &str = "counter that belongs to no link";
 
+/// Containers below an interface that count some of its packets a second time.
+const INNER: [&str; 5] = [
+    "subinterfaces",
+    "subinterface",
+    "routed-vlan",
+    "ipv4",
+    "ipv6",
+];
+
+/// Reason for their leaves.
+const PART: &str = "counter of a subinterface, whose packets its interface counts too";
+
+/// Nanoseconds between traffic counters of one reading.
+const TOGETHER_NS: u64 = 100_000_000;
+
+/// Reason for counters further apart.
+const APART: &str = "traffic counter more than 0.1 s from the first counter of its port's reading: its rate is not known";
+
 /// Whether a line has one of the leaves.
 pub(super) fn is_line(line: &[u8]) -> bool {
     let has = |word: &str| memchr::memmem::find(line, word.as_bytes()).is_some();
@@ -55,6 +75,10 @@ struct Place {
     source: Option<String>,
     interface: Option<String>,
     time_ns: Option<u64>,
+    /// Whether it is below one of [`INNER`].
+    is_inner: bool,
+    /// Last name of a path as a list.
+    last: Option<String>,
 }
 
 /// Values of an interface until one of them comes again.
@@ -115,6 +139,8 @@ impl Scan<'_> {
                 for (key, value) in fields {
                     let place = place.through(key);
                     let leaf = key.rsplit(['/', ':']).next().unwrap_or_default();
+                    let listed = place.last.as_deref().filter(|_| leaf.ends_with("Val"));
+                    let leaf = listed.unwrap_or(leaf);
                     match value {
                         Value::Array(_) | Value::Object(_) => self.walk(value, &place)?,
                         _ if place.interface.is_some() => self.leaf(leaf, value, &place)?,
@@ -134,6 +160,11 @@ impl Scan<'_> {
             }
             return Ok(());
         };
+        if place.is_inner {
+            let name = place.interface.as_deref().unwrap_or_default();
+            self.left_out.note(PART, format!("{name} {leaf}"));
+            return Ok(());
+        }
         let count = match value {
             Value::String(digits) => decimal(digits.as_bytes()),
             other => other.as_u64(),
@@ -154,9 +185,17 @@ impl Scan<'_> {
             self.close(&key.0, &key.1, &full);
         }
         let open = self.open.entry(key).or_default();
-        open.values[at] = Some(count);
         // The first time: a file that ends earlier has the same.
         open.time_ns = open.time_ns.or(place.time_ns);
+        let times = open.time_ns.zip(place.time_ns);
+        let is_apart = times.is_some_and(|(first, own)| first.abs_diff(own) > TOGETHER_NS);
+        if is_apart && !LEAVES[at].1.is_errors() {
+            let interface = place.interface.as_deref().unwrap_or_default();
+            self.left_out
+                .note(APART, format!("{source} {interface} {leaf}"));
+        } else {
+            open.values[at] = Some(count);
+        }
         Ok(())
     }
 
@@ -180,20 +219,28 @@ impl Place {
     fn below(&self, fields: &Map<String, Value>) -> Self {
         let mut place = self.clone();
         let word = |name: &str| fields.get(name).and_then(Value::as_str);
-        if let Some(source) = word("source").or(word("target")) {
+        let target = || fields.get("prefix")?.get("target")?.as_str();
+        if let Some(source) = word("source").or(word("target")).or_else(target) {
             place.source = Some(host(source));
         }
-        if let Some(time) = fields.get("timestamp").and_then(Value::as_u64) {
+        if let Some(time) = fields.get("timestamp").and_then(whole_value) {
             place.time_ns = Some(time);
         }
-        if let Some(path) = word("Path").or(word("path")).or(word("prefix")) {
-            place = place.through(path);
+        for path in ["prefix", "Path", "path"] {
+            if let Some(path) = word(path) {
+                place = place.through(path);
+            } else if let Some(Value::Array(elements)) =
+                fields.get(path).and_then(|p| p.get("elem"))
+            {
+                place = elements.iter().fold(place, |p, step| p.step(step));
+            }
         }
         if let Some(Value::Object(tags)) = fields.get("tags") {
             let tag = |name: &str| tags.get(name).and_then(Value::as_str);
             place.source = tag("source").map(host).or(place.source);
             let name = tag("interface_name").or(tag("name"));
             place.interface = name.map(str::to_owned).or(place.interface);
+            place.is_inner |= tags.keys().any(|k| k.starts_with("subinterface"));
         }
         // A tree of the model: `name` beside `state`.
         if let (Some(name), Some(Value::Object(_))) = (word("name"), fields.get("state")) {
@@ -209,8 +256,29 @@ impl Place {
         if let Some((name, _)) = name.and_then(|(_, rest)| rest.split_once(']')) {
             place.interface = Some(name.to_owned());
         }
+        let mut steps = path.split('/').map(plain);
+        place.is_inner |= steps.any(|step| INNER.contains(&step));
         place
     }
+
+    /// With a step of a path as a list: a name and perhaps keys.
+    fn step(&self, step: &Value) -> Self {
+        let mut place = self.clone();
+        let name = step.get("name").and_then(Value::as_str).unwrap_or_default();
+        let key = step.get("key").and_then(|k| k.get("name")?.as_str());
+        if plain(name) == "interface" {
+            place.interface = key.map(str::to_owned).or(place.interface);
+        }
+        place.is_inner |= INNER.contains(&plain(name));
+        place.last = Some(plain(name).to_owned());
+        place
+    }
+}
+
+/// The name in a step of a path, without its module and keys.
+fn plain(step: &str) -> &str {
+    let name = step.split('[').next().unwrap_or_default();
+    name.rsplit(':').next().unwrap_or_default()
 }
 
 /// An address without its port number.

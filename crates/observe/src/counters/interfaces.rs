@@ -32,9 +32,9 @@ const READ: [&str; 4] = ["bytes", "packets", "errors", "dropped"];
 
 /// Whether a line begins such statistics.
 pub(super) fn is_line(line: &[u8]) -> bool {
-    // `ip` prints an empty object for each interface that it was not asked for.
+    // `ip` prints an empty object for each interface that it was not asked for. `ifindex` is a leaf of OpenConfig too.
     let is_json = matches!(line.first(), Some(b'[' | b'{' | b'"'));
-    (is_json && memmem::find(line, b"\"ifindex\"").is_some())
+    (is_json && memmem::find(line, b"\"ifname\"").is_some())
         || memmem::find(line, TABLE.as_bytes()).is_some()
         || std::str::from_utf8(line).is_ok_and(|line| interface(line).is_some())
 }

@@ -308,7 +308,7 @@ impl Columns {
 }
 
 /// Adds `rx_bytes#eth0` or `port_xmit_data#mlx5_0.1`.
-fn instance(layout: &mut Layout, name: &str) -> Option<()> {
+pub(super) fn instance(layout: &mut Layout, name: &str) -> Option<()> {
     let (metric, device) = name.split_once('#')?;
     if let Some((device, port)) = device.rsplit_once('.') {
         let metric = metric.strip_prefix("ib.").unwrap_or(metric);

@@ -1,7 +1,8 @@
 //! `ldms_ls -l`: metric sets of Cray's Gemini samplers, as pasted from a terminal.
 //!
 //! A set begins with `HOST/SET: consistent, last update: DATE [Nus]`, followed by one line per metric: `U64 VALUE
-//! NAME [(UNIT)]` (older) or `D u64 NAME VALUE` (LDMS 4). The date has no time zone and is read as UTC. Percentages
+//! NAME [(UNIT)]` (older) or `D u64 NAME [(UNIT)] VALUE` (LDMS 4). Lists, their rows and the blocks of `-v` are no metrics.
+//! Samplers of interfaces have `rx_bytes#eth0`. The date has no time zone and is read as UTC. Percentages
 //! that LDMS computed keep their printed value, scaled by the unit beside the name: `(%)` or `(% x1e6)`.
 //!
 //! A set of `localhost` is of the router that it names (`aries_rtr_id`), or of the node with the number of its component.
@@ -9,7 +10,7 @@
 use super::delta::Moment;
 use super::gpcdr::{self, NoMetric};
 use super::reading::{Layout, Reading};
-use super::registers;
+use super::{ldms_csv, registers};
 use crate::text::{Line, Text, decimal, lossy};
 use hopbyte_fabric::{InputError, LeftOut};
 use std::collections::HashMap;
@@ -51,6 +52,26 @@ fn is_metric(line: &[u8]) -> bool {
 /// A metric's name. Listings that went through Markdown have `\_` for `_`.
 fn plain(name: &[u8]) -> String {
     lossy(name).replace("\\_", "_")
+}
+
+/// Name, value and unit of a metric's line; `None` if one is missing.
+fn metric(line: Line<'_>) -> Option<(&[u8], &[u8], &[u8])> {
+    let mut words = line.words();
+    if !matches!(words.next()?, b"M" | b"D") {
+        let (value, name) = (words.next()?, words.next()?);
+        return Some((name, value, words.rest()));
+    }
+    words.next()?;
+    let name = words.next()?;
+    // The unit is a part of the name.
+    let rest = words.rest().trim_ascii_start();
+    let end = rest.iter().position(|&b| b == b')');
+    let end = end.filter(|_| rest.starts_with(b"("));
+    let (unit, rest) = rest.split_at(end.map_or(0, |end| end + 1));
+    let mut words = crate::text::words(rest);
+    let value = words.next()?;
+    let unit = if unit.is_empty() { words.rest() } else { unit };
+    Some((name, value, unit))
 }
 
 /// All sets with counters of links.
@@ -141,18 +162,15 @@ impl Set {
 
     /// Takes a metric line; metrics that do not belong to a link are skipped.
     fn take(&mut self, text: &Text, line: Line<'_>) -> Result<(), InputError> {
-        let wrong = || text.error_at(line, "a metric: TYPE VALUE NAME, or FLAG TYPE NAME VALUE");
-        let mut words = line.words();
-        let first = words.next().ok_or_else(wrong)?;
-        let flagged = matches!(first, b"M" | b"D");
-        if flagged {
-            words.next().ok_or_else(wrong)?;
-        }
-        let one = words.next().ok_or_else(wrong)?;
-        let two = words.next().ok_or_else(wrong)?;
-        let (value, name) = if flagged { (two, one) } else { (one, two) };
-        let unit = lossy(words.rest());
-        let name = plain(name);
+        let Some((name, value, unit)) = metric(line) else {
+            let is_number = |word: &[u8]| word.eq_ignore_ascii_case(b"u64");
+            if line.words().take(2).any(is_number) {
+                let expected = "a metric: TYPE VALUE NAME, or FLAG TYPE NAME VALUE";
+                return Err(text.error_at(line, expected));
+            }
+            return Ok(());
+        };
+        let (name, unit) = (plain(name), lossy(unit));
         let number = || decimal(value).ok_or_else(|| text.error_in(line, value, "a whole number"));
         if let Some(dim) = gpcdr::coordinate(&name) {
             self.coordinate[dim] = u32::try_from(number()?).ok();
@@ -170,6 +188,9 @@ impl Set {
             Ok(()) => self.values.push(Some(number()?)),
             Err(NoMetric::Other) if registers::is_name(&name) => {
                 self.registers.push((name.clone(), number()?));
+            }
+            Err(NoMetric::Other) if ldms_csv::instance(&mut self.layout, &name).is_some() => {
+                self.values.push(Some(number()?));
             }
             Err(NoMetric::Other) => return Ok(()),
             Err(NoMetric::Unit) => {

@@ -74,8 +74,8 @@ use std::path::Path;
 pub struct CounterOptions {
     /// Length of the interval that increases cover, in seconds, if the source has no clock.
     pub interval_seconds: Option<f64>,
-    /// Code region of a Boxfish table. `None`: the whole run, or the sum of all regions if the table has no region
-    /// for the whole run.
+    /// Code region of a Boxfish table. `None`: the whole run, or the sum of its parts if the table has no region for the
+    /// whole run or one with fewer packets than these.
     pub region: Option<i64>,
     /// The node or router of the counters, if the source does not name it.
     pub node: Option<String>,

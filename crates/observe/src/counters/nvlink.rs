@@ -103,7 +103,7 @@ impl Found {
             (true, Some(_)) => Way::RateOfLinks,
         };
         let value = match value {
-            v if v >= NO_INTEGER || (is_rate && v == NO_FLOAT) => None,
+            v if v.is_nan() || v >= NO_INTEGER || (is_rate && v == NO_FLOAT) => None,
             v if v >= 0.0 && (is_rate || v.fract() == 0.0) => Some(v.round() as u64),
             _ if is_rate => return Err("bytes per second"),
             _ => return Err("a count (a whole number)"),

@@ -66,6 +66,9 @@ const OURS: [(&str, Quantity, f64); 14] = [
     ("queued_bytes", Quantity::QueuedBytes, 1.0),
 ];
 
+/// node_exporter's state of an InfiniBand port: 1 down, 2 initialising, 3 armed, 4 active.
+const STATE: &str = "node_infiniband_state_id";
+
 /// Starts of the families of other exporters.
 const EXPORTERS: [&str; 3] = [
     "node_infiniband_",
@@ -75,6 +78,9 @@ const EXPORTERS: [&str; 3] = [
 
 /// Reason for samples that are left out.
 const OTHER: &str = "sample that belongs to no link";
+
+/// Reason for samples of links that have no number.
+const NO_VALUE: &str = "sample without a value (NaN)";
 
 /// Reason for samples that are left out for later ones.
 const EARLIER: &str = "earlier sample of a series that has a later one";
@@ -211,6 +217,9 @@ impl<'a> Scrapes<'a> {
                 (name.to_owned(), "openmetrics")
             }
         };
+        if sample.value.is_nan() {
+            left_out.note(NO_VALUE, sample.name.as_str());
+        }
         let new = || Scrape::new(name.clone(), source);
         let scrape = self.nodes.entry(name.clone()).or_insert_with(new);
         if nvlink::is_sample(sample.name.as_bytes()) {
@@ -360,28 +369,31 @@ impl Scrape {
             let port = Port::Named(device.to_owned());
             names::interface(&mut self.layout, &port, kernel).map(|_| ())
         } else {
-            let port = match sample.name.as_str() {
-                "node_network_speed_bytes" => Port::Named(device.to_owned()),
-                "node_infiniband_rate_bytes_per_second" => {
-                    let port = sample.label("port").unwrap_or("1");
-                    Port::Named(format!("{device}/{port}"))
+            let adapter = || format!("{device}/{}", sample.label("port").unwrap_or("1"));
+            let (port, quantity) = match sample.name.as_str() {
+                "node_network_speed_bytes" => (device.to_owned(), Quantity::Capacity),
+                "node_infiniband_rate_bytes_per_second" => (adapter(), Quantity::Capacity),
+                STATE => {
+                    // Down, initialising and armed ports have no lane in service; those of others are not known.
+                    value = if (1.0..4.0).contains(&value) {
+                        0.0
+                    } else {
+                        -1.0
+                    };
+                    (adapter(), Quantity::Lanes)
                 }
                 _ => return Ok(false),
             };
-            names::both(
-                &mut self.layout,
-                &port,
-                &sample.name,
-                Quantity::Capacity,
-                1.0,
-            );
+            let port = Port::Named(port);
+            names::both(&mut self.layout, &port, &sample.name, quantity, 1.0);
             Some(())
         };
         if counter.is_none() {
             return Ok(false);
         }
         let whole = (0.0..1.8e19).contains(&value) && value.fract() == 0.0;
-        let unknown = sample.name.ends_with("speed_bytes") && sample.value < 0.0;
+        let may_lack = sample.name.ends_with("speed_bytes") || sample.name == STATE;
+        let unknown = (may_lack && value < 0.0) || value.is_nan();
         if !whole && !unknown {
             return Err(Wrong::Value("a count (a whole number)"));
         }
@@ -411,7 +423,8 @@ impl Sample {
             None => (Vec::new(), rest),
         };
         let mut words = rest.split_whitespace();
-        let value: f64 = words.next()?.parse().ok().filter(|v: &f64| v.is_finite())?;
+        let value: f64 = words.next()?.parse().ok()?;
+        (value.is_finite() || value.is_nan()).then_some(())?;
         let time_ns = match words.next() {
             None | Some("#") => None,
             Some(time) => Some(time_ns(time)?),

@@ -5,7 +5,7 @@
 //! it *sends* into each of its links. A link may have several rows in one region (the region was entered repeatedly):
 //! they are summed. All links have the same number of rows in a region; a link with fewer is missing, as at the end of
 //! a file that was cut. If the table does not have all links of the fabric, the router of its last row is missing too,
-//! since its further rows may be. A negative region is the whole run.
+//! since its further rows may be. A negative region is the whole run, unless the others have more packets of a link together.
 
 use crate::ObserveError;
 use crate::text::{Line, Text, lossy, whole};
@@ -81,22 +81,31 @@ impl Region {
 
 const FEWER: &str = "link whose rows may be incomplete";
 
-/// The requested region; by default the whole run, else the sum of all regions.
+const NO_WHOLE: &str = "row of a negative code region that is not the whole run: the others, which are added up, have more packets of a link";
+
+/// The requested region; by default the whole run, else the sum of the parts. Rows of the others are counted.
 fn choose(
     text: &Text,
     fabric: &Fabric,
     mut regions: BTreeMap<i64, Increase>,
     region: Option<i64>,
 ) -> Result<Increase, InputError> {
-    let whole = regions.keys().next().copied().filter(|&r| r < 0);
+    let lowest = regions.keys().next().copied().filter(|&r| r < 0);
+    let whole = lowest.filter(|&lowest| is_whole(fabric, &regions, lowest));
     if let Some(wanted) = region.or(whole) {
-        return regions.remove(&wanted).ok_or_else(|| {
+        let mut taken = regions.remove(&wanted).ok_or_else(|| {
             let known: Vec<String> = regions.keys().map(i64::to_string).collect();
             text.error(format!("no code region {wanted}"), "a region of the table")
                 .hint(format!("there are {}", known.join(", ")))
-        });
+        })?;
+        let what = ["", ", the whole run"][usize::from(region.is_none())];
+        let reason = format!("row of another code region than {wanted}{what}");
+        leave_out(&mut taken, &reason, &regions);
+        return Ok(taken);
     }
     let mut all = Increase::new(fabric, text.file());
+    let none = lowest.and_then(|lowest| regions.remove_entry(&lowest));
+    leave_out(&mut all, NO_WHOLE, &none.into_iter().collect());
     for part in regions.values() {
         all.matched += part.matched;
         all.unmatched += part.unmatched;
@@ -115,6 +124,25 @@ fn choose(
         }
     }
     Ok(all)
+}
+
+/// Whether a region has at least the packets of all others on each link.
+fn is_whole(fabric: &Fabric, regions: &BTreeMap<i64, Increase>, whole: i64) -> bool {
+    let packets = |region: &Increase, link| region.get(Quantity::SentPackets, link);
+    fabric.link_ids().all(|link| {
+        let parts = regions.iter().filter(|(number, _)| **number != whole);
+        let parts: f64 = parts.filter_map(|(_, part)| packets(part, link)).sum();
+        packets(&regions[&whole], link).is_none_or(|whole| whole >= parts)
+    })
+}
+
+/// Counts the rows of regions that are not taken.
+fn leave_out(taken: &mut Increase, reason: &str, regions: &BTreeMap<i64, Increase>) {
+    for (number, region) in regions {
+        let rows = region.matched + region.unmatched;
+        let names = std::iter::repeat_n(format!("region {number}"), rows);
+        taken.left_out.note_all(reason, names);
+    }
 }
 
 /// Column positions.

@@ -8,7 +8,7 @@
 //! datatypes. `test` and `location` are ignored.
 
 use super::requests::Requests;
-use super::{MAX_CALLS, bounded, in_order, signed};
+use super::{MAX_CALLS, bounded, complete, signed};
 use crate::ObserveError;
 use crate::text::{Line, Text, decimal_u32, float, words};
 use crate::traffic::MAX_TASKS;
@@ -95,6 +95,13 @@ pub(super) fn read(
             }
         }
     }
+    let others = ranks.values().flat_map(|rank| &rank.trace.calls);
+    let named = others.filter_map(other).chain(ranks.keys().copied()).max();
+    complete(
+        source,
+        named.map_or(0, |rank| rank as usize + 1),
+        ranks.keys().copied(),
+    )?;
     let tasks = ranks.len();
     let mut traces = BTreeMap::new();
     let mut cut = None;
@@ -105,7 +112,7 @@ pub(super) fn read(
         state.resolve(source, rank, tasks)?;
         traces.insert(rank, state.trace);
     }
-    let ranks = in_order(source, traces)?;
+    let ranks: Vec<RankTrace> = traces.into_values().collect();
     if let Some((rank, calls)) = cut {
         let found = format!("the end of rank {rank} after {calls} calls");
         let error = InputError::new(source, found, "finalize, as it began with init");
@@ -116,6 +123,16 @@ pub(super) fn read(
         groups: vec![(0..ranks.len() as u32).collect()],
         ranks,
     })
+}
+
+/// The other rank that a call names.
+fn other(call: &Call) -> Option<u32> {
+    match *call {
+        Call::Send { to, .. } => Some(to),
+        Call::Receive { from, .. } => from,
+        Call::Collective { root, .. } => Some(root),
+        _ => None,
+    }
 }
 
 /// A call with a list of counts; its length is known once all ranks are.

@@ -149,6 +149,8 @@ fn simgrid_refuses_what_is_not_whole() {
         ("0 init\n0 compute nan\n", "a non-negative number"),
         ("0 init\n2 init\n", "rank 1 is missing"),
         ("0 init\n16777215 init\n", "rank 1 is missing"),
+        ("0 init\n0 send 1 0 9\n0 finalize\n", "give the folder"),
+        ("0 init\n0 bcast 9 3\n0 finalize\n", "rank 1 is missing"),
         ("0 init\n99999999999 init\n", "a rank"),
         ("0 init\n0 jump 3\n", "an action"),
         ("0 init\n0 bcast 5 0 77\n", "a datatype from 0 to 29"),

@@ -48,8 +48,8 @@ fn like_a_list(text: &Text, tasks: usize) -> Option<String> {
     })
 }
 
-/// A matrix with the names of its columns in the first line, behind an empty cell, and those of its rows, the same, in
-/// the first column.
+/// A matrix with the names of its columns in the first line, behind a cell that is empty or names the index, and those of
+/// its rows, the same, in the first column.
 pub(super) fn labelled(text: &Text) -> Result<Traffic, ObserveError> {
     let mut lines = content_lines(text);
     let names: Vec<&[u8]> = lines

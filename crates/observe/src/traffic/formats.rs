@@ -421,10 +421,19 @@ impl<'a> Numbers<'a> {
         ["src", "dst", "bytes"].iter().all(has)
     }
 
-    /// Whether the first line has the names of columns behind an empty cell, as pandas writes a table with its index.
+    /// Whether the first line has the names of columns as pandas writes a table with its index: behind an empty cell, or
+    /// behind the index's name, with the same names in the first column.
     fn is_labelled(&self) -> bool {
-        let is_named = self.head.len() > 1 && self.head[0].is_empty();
-        self.shape.is_square() && is_named
+        let Some((corner, names)) = self.head.split_first() else {
+            return false;
+        };
+        let rows = content_lines(self.text).skip(1);
+        let are_same = || {
+            let rows = rows.map(|line| fields(line).next());
+            rows.eq(names.iter().copied().map(Some))
+        };
+        let is_table = self.shape.is_square() && !names.is_empty();
+        is_table && (corner.is_empty() || (float(corner).is_none() && are_same()))
     }
 
     fn is_cholmod(&self) -> bool {

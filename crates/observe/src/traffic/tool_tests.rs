@@ -234,6 +234,14 @@ fn lists_and_matrices_of_spreadsheets_and_pandas() {
     assert_eq!(of(named), [(0, 1, 5.0, 0), (1, 0, 7.0, 0)]);
     let numbered = named.replace('a', "0").replace('b', "1");
     assert_eq!(of(&numbered), of(named));
+    for corner in ["Source", "rank", "\"\""] {
+        assert_eq!(of(&format!("{corner}{named}")), of(named), "{corner}");
+        assert_eq!(of(&format!("{corner}{numbered}")), of(named), "{corner}");
+    }
+    assert!(read("Source,a,b\nb,0,5\na,7,0\n").is_err());
+    // The names of the columns are the first row of this symmetric matrix.
+    let symmetric = [(0, 1, 5.0, 0), (1, 0, 5.0, 0)];
+    assert_eq!(of("0,5\n5,0\n"), symmetric);
     assert!(read(",").is_err());
     let error = read(",a,b\nb,0,5\na,7,0\n").unwrap_err();
     assert!(

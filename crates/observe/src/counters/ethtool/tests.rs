@@ -78,6 +78,25 @@ fn what_is_missing_is_said() {
     }
 }
 
+#[test]
+fn a_list_without_its_heading_is_known_by_its_lines() {
+    let list = "     rx_packets: 5\n     rx_bytes: 50\n     rx_errors: 2\n";
+    let of = |content: &str| {
+        let text = Text::from_bytes("f", content.as_bytes(), Limits::TEXT).unwrap();
+        crate::counters::format(&text).map(|known| known.name)
+    };
+    assert_eq!(of(list).unwrap(), "ethtool -S");
+    assert!(of("rx_errors: many\n").is_err());
+    let with = format!("NIC statistics:\n{list}");
+    let found = read(list, Some("n")).unwrap().0;
+    assert_eq!(found, read(&with, Some("n")).unwrap().0);
+    // Only a counter of the port has to be there once: vmxnet3 has two of this name for each queue.
+    let others = "     giant hdr: 1\n     giant hdr: 2\n";
+    assert!(read(&format!("{with}{others}"), Some("n")).is_ok());
+    let error = read(&format!("{with}     rx_bytes: 51\n"), Some("n")).unwrap_err();
+    assert!(error.contains("every statistic once"), "{error}");
+}
+
 /// Statistics of a node with `pdsh`'s prefix.
 fn of_node(node: &str, bytes: u64) -> Vec<String> {
     let lines = [

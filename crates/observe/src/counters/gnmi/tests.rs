@@ -96,3 +96,78 @@ fn what_is_missing_is_said() {
         assert_eq!(host(source), name);
     }
 }
+
+#[test]
+fn subinterfaces_are_part_of_their_interface() {
+    let inner = r#""subinterfaces":{"subinterface":[{"index":0,"openconfig-if-ip:ipv4":{"state":{"counters":{"in-octets":"900","out-octets":"5000"}}}}]}"#;
+    let [_, _, event, tree, _] = forms();
+    let tree = tree.replace("\"name\":", &format!("{inner},\"name\":"));
+    let below = event
+        .replace(
+            "interface/state",
+            "interface/subinterfaces/subinterface/state",
+        )
+        .replace("1000", "900");
+    for form in [tree, event + "\n" + &below] {
+        let (found, said) = read(&form, None).unwrap();
+        let [one] = &found[..] else {
+            panic!("{form}: {found:?}")
+        };
+        assert_eq!((one.get(0), one.get(1)), (Some(1000), Some(2000)), "{form}");
+        assert!(said.iter().any(|s| s.contains("subinterface")), "{said:?}");
+    }
+}
+
+#[test]
+fn traffic_of_another_time_is_left_out() {
+    let leaf = |time: u64, leaf: &str, value: u64| {
+        format!(
+            r#"{{"source":"leaf1","timestamp":{time},"prefix":"interfaces/interface[name=e1]/state/counters","updates":[{{"Path":"{leaf}","values":{{"{leaf}":{value}}}}}]}}"#
+        )
+    };
+    let messages = [
+        leaf(100_000_000_000, "in-octets", 1000),
+        leaf(100_050_000_000, "out-octets", 1000),
+        leaf(110_000_000_000, "in-octets", 11_000),
+        leaf(160_000_000_000, "out-octets", 61_000),
+        leaf(160_000_000_000, "out-errors", 7),
+    ];
+    let (found, said) = read(&messages.join("\n"), None).unwrap();
+    let seen: Vec<_> = found.iter().map(|r| [0, 1, 6].map(|i| r.get(i))).collect();
+    let expected = [
+        [Some(1000), Some(1000), None],
+        [Some(11_000), None, Some(7)],
+    ];
+    assert_eq!(seen, expected);
+    assert!(
+        said.iter().any(|s| s.contains("leaf1 e1 out-octets")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn the_protocol_s_own_json_is_read() {
+    let form = r#"[{"update":{"timestamp":"5","prefix":{"elem":[{"name":"interfaces"},{"name":"interface","key":{"name":"eth42"}}],"target":"leaf1"},"update":[
+        {"path":{"elem":[{"name":"state"},{"name":"counters"},{"name":"in-octets"}]},"val":{"uintVal":"1000"}},
+        {"path":{"elem":[{"name":"state"},{"name":"counters"},{"name":"out-octets"}]},"val":{"uintVal":"2000"}}]}}]"#;
+    let (found, _) = read(form, None).unwrap();
+    let [one] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(one.layout.node, "leaf1");
+    assert_eq!(one.layout.ports, [Port::Named("eth42".into())]);
+    let values = (one.moment.time_ns, one.get(0), one.get(1));
+    assert_eq!(values, (Some(5), Some(1000), Some(2000)));
+}
+
+/// `ifindex` is also a key of `ip -s -json link`.
+#[test]
+fn the_index_of_an_interface_is_no_sign_of_another_format() {
+    let [.., tree, _] = forms();
+    let tree = tree.replace("\"state\":{", "\n\"state\":{\n\"ifindex\":7,\n");
+    for form in [tree.replace('\n', ""), tree] {
+        let text = Text::from_bytes("g", form.as_bytes(), Limits::TEXT).unwrap();
+        let known = crate::counters::format(&text).unwrap();
+        assert_eq!(known.name, "gNMI JSON", "complete without a line end");
+    }
+}

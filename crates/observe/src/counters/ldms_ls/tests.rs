@@ -434,3 +434,41 @@ fn a_listing_without_counters_of_links_says_so() {
     assert!(error.contains("set that belongs to no link"), "{error}");
     assert!(!error.contains("belong to this fabric"), "{error}");
 }
+
+/// As LDMS 4 prints them: units within names, the blocks of `-v`, sets of lists, interfaces.
+#[test]
+fn listings_of_version_4_are_read() {
+    let date = "consistent, last update: Mon Oct 22 16:58:15 2018 -0600 [1385us]";
+    let content = format!(
+        "nid00000/r: {date}\n  METADATA --------\n    Producer Name : nid00000\n  DATA ------------\n\
+         \x20            Size : 928\n  -----------------\nM u64          component_id            1\n\
+         D u64          Y+_traffic (B)                             5443101840963\n\
+         D u64          X+_SAMPLE_GEMINI_LINK_CREDIT_STALL (% x1e6) 75\n\
+         nid00000/l: {date}\nM record_type  netdev      LDMS_V_RECORD_TYPE\nD list<>       netdev_list\n\
+         \x20 name rx_bytes\n  \"eth0\" 5000\nD u64[]        per_core   1,2,3\nD char[]       s          \"a b\"\n\
+         nid00000/procnetdev: {date}\nD u64          rx_bytes#eth0          5000\n\
+         D u64          tx_bytes#eth0                              7000 B\n"
+    );
+    let mut left_out = LeftOut::default();
+    let found = readings(&text(&content), &mut left_out).unwrap();
+    let [router, interfaces] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(
+        (router.get(0), router.get(1)),
+        (Some(5_443_101_840_963), Some(75))
+    );
+    assert_eq!(router.layout.counters[1].factor, 1e-8);
+    let eth0 = [super::super::reading::Port::Named("eth0".into())];
+    assert_eq!(interfaces.layout.ports, eth0);
+    let values = (interfaces.get(0), interfaces.get(1));
+    assert_eq!(values, (Some(5000), Some(7000)));
+    let said: Vec<_> = left_out.sentences().collect();
+    assert!(
+        said[0].contains("belongs to no link: nid00000/l"),
+        "{said:?}"
+    );
+    let cut = content.replace(" 75\n", "\n");
+    let error = readings(&text(&cut), &mut LeftOut::default()).unwrap_err();
+    assert!(error.to_string().starts_with("ldms.txt:9: "), "{error}");
+}

@@ -113,7 +113,7 @@ fn what_a_collector_exports_is_read_back() {
 fn bad_samples_are_named() {
     for bad in [
         "node_network_receive_bytes_total{device=\"eth0\" 1",
-        "node_network_receive_bytes_total{device=\"eth0\"} nan",
+        "node_network_receive_bytes_total{device=\"eth0\"} +Inf",
         "node_network_receive_bytes_total{device=\"eth0\"} 1.5",
         "node_network_receive_bytes_total{device=\"eth0\"} -1",
         "node_network_receive_bytes_total{device=\"eth0\"}",
@@ -128,6 +128,33 @@ fn bad_samples_are_named() {
     // An interface of unknown speed reports -1 (or -10^6/8).
     let unknown = read("node_network_speed_bytes{device=\"eth0\"} -125000\n").unwrap();
     assert_eq!(unknown[0].values.known(), 0);
+}
+
+#[test]
+fn samples_without_a_number_are_missing() {
+    let content = "node_network_receive_bytes_total{device=\"eth0\"} 1000\n\
+        node_network_receive_errs_total{device=\"eth0\"} NaN\ngo_gc_duration_seconds NaN\n";
+    let text = Text::from_bytes("m", content.as_bytes(), Limits::TEXT).unwrap();
+    let mut left_out = LeftOut::default();
+    let found = readings(&text, Some("n"), &mut left_out).unwrap();
+    assert_eq!((found[0].get(0), found[0].get(1)), (Some(1000), None));
+    let said: Vec<_> = left_out.sentences().collect();
+    let errors = "1 left out, sample without a value (NaN): node_network_receive_errs_total";
+    assert!(said.iter().any(|s| s == errors), "{said:?}");
+}
+
+#[test]
+fn ports_that_are_down_have_no_lane() {
+    let state = |id: u32| {
+        let content = format!("node_infiniband_state_id{{device=\"mlx5_0\",port=\"1\"}} {id}\n");
+        let found = read(&content).unwrap();
+        let counters = &found[0].layout.counters;
+        assert!(counters.iter().all(|c| c.quantity == Quantity::Lanes));
+        [found[0].get(0), found[0].get(1)]
+    };
+    let seen = [0, 1, 2, 3, 4, 5].map(state);
+    let (down, other) = ([Some(0); 2], [None; 2]);
+    assert_eq!(seen, [other, down, down, down, other, other]);
 }
 
 #[test]

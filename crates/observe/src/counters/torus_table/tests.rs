@@ -39,6 +39,19 @@ fn regions_are_chosen_and_rows_of_one_region_added_up() {
         error.contains("no code region 9") && error.contains("there are -2, 1, 2"),
         "{error}"
     );
+    let said: Vec<String> = read(&content, &fabric, None)
+        .unwrap()
+        .left_out
+        .sentences()
+        .collect();
+    let others = "row of another code region than -2, the whole run: region 1, region 2";
+    assert!(said.iter().any(|s| s.contains(others)), "{said:?}");
+    // Less than its parts is not the whole run.
+    let less = read(&content.replace("-2 100", "-2 48"), &fabric, None).unwrap();
+    assert_eq!(less.get(Quantity::SentPackets, right), Some(49.0));
+    let said: Vec<String> = less.left_out.sentences().collect();
+    let none = "2 left out, row of a negative code region that is not the whole run";
+    assert!(said.iter().any(|s| s.starts_with(none)), "{said:?}");
     // Without a row for the whole run the regions add up.
     let parts = content.replace("-2 1", "0 1");
     let all = read(&parts, &fabric, None).unwrap();

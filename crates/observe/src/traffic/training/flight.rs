@@ -4,7 +4,7 @@
 //! nothing of it is run.
 
 use super::names::{Operation, element, operation, size};
-use super::{Call, Job, Texts, rank_in, ranks};
+use super::{Call, Job, Texts, number_in, rank_in, ranks};
 use crate::ObserveError;
 use crate::text::Text;
 use hopbyte_fabric::collective::Algorithms;
@@ -85,7 +85,9 @@ pub(in super::super) fn read(
     for text in texts {
         let text = text?;
         let dump = dump(&text)?;
-        let rank = rank_in(text.file()).ok_or_else(|| {
+        // The recorder appends the rank to a name that its user may choose.
+        let rank = rank_in(text.file()).or_else(|| number_in(text.file()));
+        let rank = rank.ok_or_else(|| {
             let error = text.error(
                 "no rank in the file's name",
                 "a name such as nccl_trace_rank_3",

@@ -1,14 +1,18 @@
 //! Traces of PyTorch's profiler (Kineto): a JSON document per rank.
 //!
 //! Calls are `record_param_comms` events with the argument `Collective name` (PyTorch 2.2 and later), or NCCL's
-//! kernels with the same arguments if the host's events are absent: a call appears in both, and is counted once.
+//! kernels with the same arguments if the host's events are absent: a call appears in both, and is counted once. Kernels
+//! of collectives without these arguments (replayed graphs, symmetric memory) have no sizes and are counted in a note.
+//!
+//! The rank is that of `distributedInfo`, else the number after `rank` in the file's name; a single file without either is
+//! taken for rank 0.
 
 use super::names::{Operation, element, operation, size};
 use super::{Call, Job, Texts, rank_in, ranks};
 use crate::ObserveError;
 use crate::text::{Text, whole_value};
-use hopbyte_fabric::Traffic;
 use hopbyte_fabric::collective::{Algorithms, Collective};
+use hopbyte_fabric::{InputError, Traffic};
 use memchr::memmem;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
@@ -85,6 +89,32 @@ struct Found {
     host: Vec<Arguments>,
     device: Vec<Arguments>,
     nameless: u64,
+    /// Kernels of NCCL without arguments, and those of [`OTHER_KERNELS`].
+    nccl: u64,
+    other: u64,
+}
+
+/// Parts of the names of kernels that are collectives without NCCL: of PyTorch's symmetric memory and vLLM.
+const OTHER_KERNELS: [&str; 4] = [
+    "multimem_",
+    "one_shot_all_reduce",
+    "two_shot_all_reduce",
+    "cross_device_reduce",
+];
+
+impl Found {
+    fn sizeless_kernel(&mut self, name: &str) {
+        let is = |part: &&str| name.contains(*part);
+        self.nccl += u64::from(["nccl", "rccl"].iter().any(is));
+        self.other += u64::from(OTHER_KERNELS.iter().any(is));
+    }
+
+    /// Kernels of collectives whose size is not known. Those of NCCL are calls of the host's events where no kernel of the
+    /// trace has arguments.
+    fn sizeless(&self) -> u64 {
+        let is_beside = !self.host.is_empty() && self.device.is_empty();
+        self.other + if is_beside { 0 } else { self.nccl }
+    }
 }
 
 /// Keeps the calls among the events and drops each other event as it is read.
@@ -105,6 +135,7 @@ fn calls<'de, D: Deserializer<'de>>(from: D) -> Result<Found, D::Error> {
                 match event.args {
                     Some(args) if args.collective.is_some() && host => found.host.push(args),
                     Some(args) if args.collective.is_some() && device => found.device.push(args),
+                    _ if device => found.sizeless_kernel(event.name.as_str().unwrap_or_default()),
                     _ => found.nameless += u64::from(host),
                 }
             }
@@ -120,11 +151,13 @@ pub(in super::super) fn read(
     rules: &Algorithms,
 ) -> Result<Traffic, ObserveError> {
     let (mut job, mut shortened, mut rootless) = (Job::default(), 0, 0);
-    for text in texts {
+    let mut nameless: Option<String> = None;
+    for (text, before) in texts.zip(0u64..) {
         let text = text?;
         let document: Document = text
             .json("a trace of PyTorch's profiler")
             .map_err(|e| e.hint("was the file copied while it was written?"))?;
+        job.lose(SIZELESS, document.calls.sizeless());
         let calls = match document.calls.host.is_empty() {
             false => document.calls.host,
             true => document.calls.device,
@@ -139,10 +172,17 @@ pub(in super::super) fn read(
         }
         let info = document.info.as_ref();
         let rank = info.and_then(|i| i.rank).or_else(|| rank_in(text.file()));
-        let rank = rank.ok_or_else(|| {
-            let error = text.error("no rank in distributedInfo", "the process's rank");
-            error.hint("or a file name with it, such as rank-3.json")
-        })?;
+        if rank.is_none() {
+            nameless.get_or_insert_with(|| text.file().to_owned());
+        }
+        if let Some(file) = nameless.as_ref().filter(|_| before > 0) {
+            let found = "no rank in distributedInfo, beside files of other ranks";
+            let error = InputError::new(file, found, "the process's rank");
+            return Err(error
+                .hint("or a file name with it, such as rank-3.json")
+                .into());
+        }
+        let rank = rank.unwrap_or(0);
         job.size = job.size.max(info.and_then(|i| i.world_size).unwrap_or(0));
         if !job.file(rank) {
             let found = format!("rank {rank} again");
@@ -162,6 +202,10 @@ pub(in super::super) fn read(
         rootless += of_rank.rootless;
     }
     job.note(
+        u64::from(nameless.is_some()),
+        "file that names no rank is taken for that of rank 0",
+    );
+    job.note(
         rootless,
         "calls have no root in their group: the first member is taken",
     );
@@ -174,6 +218,13 @@ pub(in super::super) fn read(
 
 /// Reason to leave out calls of which neither size can be read.
 const UNKNOWN_SIZE: &str = "of unknown size are not in the traffic";
+
+/// Reason to leave out kernels.
+const SIZELESS: &str =
+    "in kernels without a size (replayed graphs, symmetric memory) are not in the traffic";
+
+/// Reason to leave out calls of groups that their rank is not in.
+const FOREIGN: &str = "of groups without the rank of their file are not in the traffic";
 
 /// The file of a rank.
 struct OfRank<'a> {
@@ -199,6 +250,10 @@ impl OfRank<'_> {
             self.shortened += 1;
             return Ok(());
         };
+        if !members.contains(&self.rank) {
+            job.lose(FOREIGN, 1);
+            return Ok(());
+        }
         let dtype = call.dtype.as_ref().and_then(Value::as_str).unwrap_or("");
         let Some(each) = element(dtype) else {
             job.lose(format!("with elements of the unknown type '{dtype}'"), 1);
@@ -279,12 +334,10 @@ impl OfRank<'_> {
             };
             (0..count).map(rank).collect::<Option<Vec<u32>>>()
         };
-        let own = |l: &Vec<u32>| l.contains(&self.rank);
         listed
             .filter(whole_group)
             .or_else(|| ranks(call.ranks.as_str()?).filter(whole_group))
             .or_else(spaced)
-            .filter(own)
     }
 }
 

@@ -277,16 +277,19 @@ fn ranks(list: &str) -> Option<Vec<u32>> {
     words.map(|w| w.parse().ok()).collect()
 }
 
-/// The rank at the end of a file's name: `NAME_3`, `NAME.3.json`, `rank-3.pt.trace.json.gz`.
+/// The rank after this word in a file's name: `rank3.json`, `rank-3.pt.trace.json.gz`.
 fn rank_in(name: &str) -> Option<u32> {
     let name = name.rsplit('/').next()?;
-    if let Some(at) = name.find("rank") {
-        let rest = name[at + 4..].trim_start_matches(['-', '_', '=', '.']);
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        if let Ok(rank) = digits.parse() {
-            return Some(rank);
-        }
-    }
+    name.match_indices("rank").find_map(|(at, word)| {
+        let rest = name[at + word.len()..].trim_start_matches(['-', '_', '=', '.']);
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse().ok()
+    })
+}
+
+/// The number at the end of a file's name: `NAME_3`, `NAME.3.json`.
+fn number_in(name: &str) -> Option<u32> {
+    let name = name.rsplit('/').next()?;
     let stem = name.trim_end_matches(".gz").trim_end_matches(".zst");
     let stem = stem
         .trim_end_matches(".json")

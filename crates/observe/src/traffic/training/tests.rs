@@ -158,9 +158,17 @@ fn traces_that_cannot_be_used_say_why() {
     let error = traffic(&text("t.json", nameless)).unwrap_err().to_string();
     assert!(error.contains("PyTorch 2.2"), "{error}");
     let ranked = whole.replace(r#""rank": 0, "#, "");
-    let error = traffic(&text("t.json", &ranked)).unwrap_err().to_string();
-    assert!(error.contains("no rank"), "{error}");
     assert!(traffic(&text("rank_1.json", &ranked)).is_ok());
+    let folder = tempfile::tempdir().unwrap();
+    for (name, whole) in [("rank-1.json", &ranked), ("t_0.json", &ranked)] {
+        fs::write(folder.path().join(name), whole).unwrap();
+    }
+    let error = read_traffic(folder.path().to_str().unwrap()).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("t_0.json: found no rank") && error.contains("rank-3.json"),
+        "{error}"
+    );
     let read = traffic(&text("t.json", whole.replace("allreduce", "all_swap"))).unwrap();
     assert_eq!(
         read.notes.last().unwrap(),
@@ -169,6 +177,52 @@ fn traces_that_cannot_be_used_say_why() {
     // Every prefix is refused, and none panics.
     for end in 0..whole.len() {
         assert!(traffic(&text("t.json", &whole[..end])).is_err(), "{end}");
+    }
+}
+
+/// The number at the end of a name may be a run or a process.
+#[test]
+fn only_a_number_after_rank_is_the_rank_of_a_trace() {
+    let whole = kineto(0, 2, &[event("cpu_op", "allreduce", "[0, 1]", 500, "")]);
+    let ranked = whole.replace(r#""rank": 0, "#, "");
+    for name in ["mi300x-run2.json", "chat__1016005.json", "t.json"] {
+        let read = traffic(&text(name, &ranked)).unwrap();
+        assert_eq!((read.tasks, total(&read)), (2, 2000.0), "{name}");
+        let note = "1 file that names no rank is taken for that of rank 0";
+        assert_eq!(read.notes[0], note, "{name}");
+    }
+    let read = traffic(&text("franklin-rank5.json", &ranked)).unwrap();
+    let foreign =
+        "incomplete: 1 calls of groups without the rank of their file are not in the traffic";
+    assert_eq!(read.notes.last().unwrap(), foreign);
+}
+
+#[test]
+fn kernels_without_sizes_are_counted() {
+    let call = event("cpu_op", "allreduce", "[0, 1]", 500, "");
+    let kernel = |name: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "{name}", "ts": 1, "dur": 2, "args": {{}}}}"#
+        )
+    };
+    let nccl = kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL");
+    let other = kernel("void multimem_all_reduce_kernel<c10::BFloat16>");
+    let lost = |events: &[String]| {
+        let read = traffic(&text("t.json", kineto(0, 2, events))).unwrap();
+        let notes = read.notes.into_iter();
+        notes
+            .filter(|n| n.contains("in kernels without a size"))
+            .collect::<String>()
+    };
+    assert_eq!(lost(&[call.clone(), nccl.clone()]), "", "the host's call");
+    let named = event("kernel", "allreduce", "[0, 1]", 500, "");
+    for events in [
+        vec![nccl.clone()],
+        vec![call.clone(), other],
+        vec![call, named, nccl],
+    ] {
+        let lost = lost(&events);
+        assert!(lost.starts_with("incomplete: 1 calls in kernels"), "{lost}");
     }
 }
 

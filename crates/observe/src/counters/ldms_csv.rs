@@ -6,10 +6,13 @@
 //! METRIC.value` for every metric. The release of Blue Waters has neither: rows are of the router at
 //! `nettopo_mesh_coord_X`, `_Y` and `_Z`, and its data files have no header. Metrics of a link are
 //! gpcdr's (`X+_traffic (B)`, `traffic_012`), register names, and `NAME#INTERFACE` of Linux interfaces and
-//! InfiniBand ports (`rx_bytes#eth0`, `port_xmit_data#mlx5_0.1`). Producers are interleaved.
+//! InfiniBand ports (`rx_bytes#eth0`, `port_xmit_data#mlx5_0.1`). Samplers of lists of records (`procnetdev2`,
+//! `slingshot_metrics`) have a row for each record instead, with its interface in the column `name`. Producers are
+//! interleaved.
 
 use super::delta::Moment;
 use super::end::is_unended;
+use super::names::Cassini;
 use super::reading::{Layout, Port, Reading};
 use super::{gpcdr, names, registers};
 use crate::text::{Line, Text, cells, decimal, lossy, whole};
@@ -85,7 +88,7 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
     let mut layouts: HashMap<String, Arc<Layout>> = HashMap::new();
     let mut readings: Vec<Reading> = Vec::new();
     // Both nodes of a Gemini report its router: one row for each time. Stores write a row again that they sent twice.
-    let mut last: HashMap<String, usize> = HashMap::new();
+    let mut last: HashMap<(String, String), usize> = HashMap::new();
     for line in lines {
         if is_header(line.trimmed()) {
             // Stores that roll over repeat the header.
@@ -96,9 +99,10 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             continue;
         }
         let reading = columns.reading(text, line, &mut layouts)?;
-        let node = &reading.layout.node;
+        let (node, source) = (&reading.layout.node, &reading.layout.source);
+        let device = (node.clone(), source.clone());
         let what = ["node", "router"][usize::from(columns.by_place)];
-        let before = last.get(node).map(|&before| &readings[before]);
+        let before = last.get(&device).map(|&before| &readings[before]);
         let same = before.filter(|before| before.moment == reading.moment);
         if same.is_some_and(|b| columns.by_place || b.values == reading.values) {
             let why = format!("row of the same {what} and time as the one before");
@@ -114,7 +118,7 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             left_out.note(why, format!("{node}, line {}", line.number));
             continue;
         }
-        last.insert(node.clone(), readings.len());
+        last.insert(device, readings.len());
         readings.push(reading);
     }
     if readings.is_empty() {
@@ -137,6 +141,11 @@ const NODES: [&str; 5] = [
 /// Name of the first column with `time_format=1`: milliseconds, and the microseconds above them beside.
 const MILLISECONDS: &[u8] = b"Time_msec";
 
+/// Column of the interface of a row, in files with a row for each record.
+const RECORD: &str = "name";
+/// Its port, before a row names it.
+const UNNAMED: Port = Port::Named(String::new());
+
 /// Columns that describe the row itself, beside those of [`NODES`].
 const ABOUT: [&str; 10] = [
     "#Time",
@@ -157,6 +166,8 @@ struct Columns {
     /// Column that names the producer; `None` if rows are named by their router's coordinate.
     producer: Option<usize>,
     by_place: bool,
+    /// Column of a row's interface, of which all counters are.
+    record: Option<usize>,
     /// Nanoseconds of a unit of the second column, if that is the fraction of the time.
     fraction: Option<u64>,
     /// Whether the time is in milliseconds.
@@ -182,6 +193,7 @@ impl Columns {
             .iter()
             .find_map(named)
             .or_else(|| column(|n| n.ends_with(".CompId")));
+        let record = named(&RECORD);
         let fraction = all.get(1).and_then(|n| n.strip_prefix("Time_"));
         let fraction = fraction.map(|unit| fraction_ns(unit).unwrap_or_else(|| largest(text)));
         let mut layout = Layout::new("", "ldms");
@@ -198,14 +210,16 @@ impl Columns {
             let name = &name.strip_suffix(".value").unwrap_or(name);
             let (metric, unit) = name.split_once(" (").unwrap_or((name, ""));
             let added = gpcdr::add(&mut layout, metric, unit).is_ok()
-                || instance(&mut layout, name).is_some();
+                || instance(&mut layout, name).is_some()
+                || (record.is_some() && of_record(&mut layout, name));
             if added {
                 of.push(i);
                 used.insert(i);
             }
         }
         let about = |name: &str| {
-            ABOUT.contains(&name) || NODES.contains(&name) || name.ends_with(".CompId")
+            let is_node = NODES.contains(&name) || name.ends_with(".CompId");
+            is_node || ABOUT.contains(&name) || name == RECORD
         };
         let unused = |(i, name): &(usize, &&str)| !used.contains(i) && !about(name);
         for (_, name) in all.iter().enumerate().filter(unused) {
@@ -219,12 +233,14 @@ impl Columns {
         if of.is_empty() {
             return Err(text
                 .error_at(line, "metrics of a link")
-                .hint("known names: gpcdr's (X+_traffic, traffic_012), registers (GM_…, AR_RTR_…), rx_bytes#eth0 and port_xmit_data#mlx5_0.1"));
+                .hint("known names: gpcdr's (X+_traffic, traffic_012), registers (GM_…, AR_RTR_…), rx_bytes#eth0 and port_xmit_data#mlx5_0.1; rx_bytes beside a column 'name'"));
         }
+        let record = record.filter(|_| layout.ports.contains(&UNNAMED));
         Ok(Self {
             count: all.len(),
             producer,
             by_place: producer.is_none(),
+            record,
             fraction,
             millis: all
                 .first()
@@ -271,18 +287,31 @@ impl Columns {
                 format!("({})", at.join(",")).into()
             }
         };
-        let layout = match layouts.get(&*producer) {
+        let record = self.record.map(|column| lossy(row[column]));
+        let key = match &record {
+            Some(name) => format!("{producer} {name}"),
+            None => producer.clone().into_owned(),
+        };
+        let layout = match layouts.get(&key) {
             Some(layout) => layout.clone(),
             None => {
                 let number = |i: usize| whole(row[i]).and_then(|n| u32::try_from(n).ok());
                 let at: Option<Vec<u32>> =
                     self.coordinate.iter().map(|c| c.and_then(number)).collect();
-                let layout = Arc::new(Layout {
-                    node: producer.clone().into_owned(),
+                let mut layout = Layout {
+                    node: producer.into_owned(),
                     coordinate: at,
                     ..self.layout.clone()
-                });
-                layouts.insert(producer.into_owned(), layout.clone());
+                };
+                if let Some(name) = record {
+                    layout.source = format!("{} {name}", layout.source);
+                    let mut ports = layout.ports.iter_mut().filter(|p| **p == UNNAMED);
+                    if let Some(port) = ports.next() {
+                        *port = Port::Named(name.into_owned());
+                    }
+                }
+                let layout = Arc::new(layout);
+                layouts.insert(key, layout.clone());
                 layout
             }
         };
@@ -311,6 +340,13 @@ pub(super) fn instance(layout: &mut Layout, name: &str) -> Option<()> {
         }
     }
     names::interface(layout, &Port::Named(device.to_owned()), metric).map(|_| ())
+}
+
+/// Adds a counter of the interface that each row names. Pauses of Slingshot are in cycles of an unknown clock.
+fn of_record(layout: &mut Layout, name: &str) -> bool {
+    let is_time = name.contains("pause") || name.contains("stall");
+    names::interface(layout, &UNNAMED, name).is_some()
+        || (!is_time && names::cxi(layout, &UNNAMED, name, Cassini::ONE).is_some())
 }
 
 /// Nanoseconds of a unit by its name in the header, as in `Time_usec`.
@@ -369,227 +405,4 @@ fn millis_ns(time: &[u8], beside: Beside<'_>) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::counters::join::PortMap;
-    use crate::counters::series;
-    use crate::text::Limits;
-    use hopbyte_fabric::{Missing, Quantity, spec};
-
-    fn text(content: &str) -> Text {
-        Text::from_bytes("ldms.csv", content.as_bytes(), Limits::TEXT).unwrap()
-    }
-
-    #[test]
-    fn producers_are_told_apart_and_their_intervals_kept() {
-        let fabric = spec::fabric("gemini:4x4x24").unwrap();
-        let content = "#Time,Time_usec,ProducerName,component_id,X+_traffic (B),Z+_credit_stall (ns),X+_sendlinkstatus (1),loadavg\n\
-            10.001,1000,nid00000,1,1000,800,24,7\n\
-            10.002,2000,nid00010,1,500,0,24,7\n\
-            11.001,1000,nid00000,1,4000,1600,24,7\n\
-            11.502,2000,nid00010,1,1100,,24,7\n\
-            12.001,1000,nid00000,1,4000,900,24,7\n";
-        let readings = readings(&text(content), &mut LeftOut::default()).unwrap();
-        assert_eq!(readings.len(), 5);
-        let series = series(&fabric, "f", readings, &PortMap::new())
-            .unwrap()
-            .all();
-        assert_eq!(series.len(), 2);
-        let at = |nid: &str, d: &str| {
-            let router = fabric.node(fabric.find_node(nid).unwrap()).router;
-            let d = hopbyte_fabric::Direction::parse(d).unwrap();
-            fabric.link_towards(router, d).unwrap()
-        };
-        let x = fabric.reverse(at("nid00000", "X+")).unwrap();
-        let y = fabric.reverse(at("nid00010", "X+")).unwrap();
-        let z = at("nid00000", "Z+");
-        assert_eq!(series[0].get(Quantity::ReceivedBytes, x), Some(3000.0));
-        assert_eq!(series[0].get(Quantity::ReceivedBytes, y), Some(600.0));
-        let state = series[0].state(&fabric);
-        assert_eq!(state.used_ratio.get(y), Some(600.0 / (1.5 * 9.375e9)));
-        // 800 ns over eight tiles in a second.
-        let stall = state.credit_stall_ratio.get(z).unwrap();
-        assert!((stall - 100e-9).abs() < 1e-20);
-        assert_eq!(
-            series[0].missing(Quantity::CreditStallNs, at("nid00010", "Z+")),
-            Some(Missing::Unread)
-        );
-        // Back by 700 in a second: a reset.
-        assert_eq!(
-            series[1].missing(Quantity::CreditStallNs, z),
-            Some(Missing::Reset)
-        );
-        assert_eq!(series[1].get(Quantity::ReceivedBytes, x), Some(0.0));
-    }
-
-    #[test]
-    fn components_of_version_2_are_nids() {
-        let fabric = spec::fabric("gemini:4x4x24").unwrap();
-        for header in [
-            "#Time, Time_usec, CompId, X+_traffic (B), loadavg",
-            "#Time, Time_usec, X+_traffic (B).CompId, X+_traffic (B).value, loadavg",
-        ] {
-            let content =
-                format!("{header}\n10.001, 1000, 62, 1000, 7\n11.001, 1000, 62, 4000, 7\n");
-            let readings = readings(&text(&content), &mut LeftOut::default()).unwrap();
-            let series = series(&fabric, "f", readings, &PortMap::new())
-                .unwrap()
-                .all();
-            assert_eq!((series.len(), series[0].matched), (1, 1), "{header}");
-        }
-    }
-
-    #[test]
-    fn rows_of_blue_waters_name_their_router_with_and_without_a_header() {
-        let fabric = spec::fabric("gemini:4x4x24").unwrap();
-        let row = |time: u32, used: u32, at: [u32; 3]| {
-            let mut cells = vec![time.to_string()];
-            cells.extend((0..18).map(|i| if i == 17 { used } else { 0 }.to_string()));
-            cells.extend(at.map(|c| c.to_string()));
-            cells.join(",") + "\n"
-        };
-        // Z, Y, X; both nodes of the router report it.
-        let rows = row(1_483_250_400, 25_000_000, [7, 3, 2]).repeat(2);
-        let with = format!("{}\n{rows}", released_header().replace(',', ", "));
-        for content in [&rows, &with] {
-            let mut left_out = LeftOut::default();
-            let readings = readings(&text(content), &mut left_out).unwrap();
-            assert_eq!((readings.len(), left_out.counts().count()), (1, 1));
-            let series = series(&fabric, "f", readings, &PortMap::new())
-                .unwrap()
-                .all();
-            let router = fabric.router_at(&[2, 3, 7]).unwrap();
-            let x = hopbyte_fabric::Direction::parse("X+").unwrap();
-            let link = fabric
-                .reverse(fabric.link_towards(router, x).unwrap())
-                .unwrap();
-            assert_eq!(series[0].get(Quantity::UsedRatio, link), Some(0.25));
-        }
-        let mut left_out = LeftOut::default();
-        assert!(
-            readings(&text(&(released_header() + "\n")), &mut left_out)
-                .unwrap()
-                .is_empty()
-        );
-        assert!(left_out.counts().any(|(why, _)| why == NO_ROWS));
-        assert!(!is_released(row(5, 0, [0, 0, 0]).as_bytes()), "1970");
-        assert!(!is_released(row(1_483_250_400, 0, [0, 0, 5000]).as_bytes()));
-    }
-
-    #[test]
-    fn a_row_that_was_stored_twice_counts_once() {
-        let fabric = spec::fabric("gemini:4x4x24").unwrap();
-        let content = "#Time,Time_usec,ProducerName,X+_traffic (B)\n10.0,0,nid00000,1000\n\
-            11.0,0,nid00000,3000\n11.0,0,nid00000,3000\n12.0,0,nid00000,7000\n";
-        let mut left_out = LeftOut::default();
-        let readings = readings(&text(content), &mut left_out).unwrap();
-        assert_eq!(readings.len(), 3);
-        let said: Vec<String> = left_out.sentences().collect();
-        assert!(said[0].contains("same node and time"), "{said:?}");
-        let series = series(&fabric, "f", readings, &PortMap::new());
-        let windows = series.unwrap().all();
-        let windows: Vec<_> = windows
-            .iter()
-            .map(super::super::series::Counted::window_seconds)
-            .collect();
-        assert_eq!(windows, [Some(1.0), Some(1.0)]);
-    }
-
-    /// The counters went on counting while the clock was set back.
-    #[test]
-    fn a_clock_that_goes_back_is_told() {
-        let fabric = spec::fabric("gemini:4x4x24").unwrap();
-        let content = "#Time,Time_usec,ProducerName,X+_traffic (B)\n10.0,0,nid00000,1000\n\
-            12.0,0,nid00000,3000\n11.0,0,nid00000,5000\n13.0,0,nid00000,7000\n";
-        let mut left_out = LeftOut::default();
-        let readings = readings(&text(content), &mut left_out).unwrap();
-        let said: Vec<String> = left_out.sentences().collect();
-        assert!(
-            said[0].contains("earlier time") && said[0].ends_with("nid00000, line 4"),
-            "{said:?}"
-        );
-        let all = series(&fabric, "f", readings, &PortMap::new())
-            .unwrap()
-            .all();
-        let column =
-            |s: &super::super::series::Counted| s.column(Quantity::ReceivedBytes).is_some();
-        assert_eq!(all.iter().filter(|s| column(s)).count(), 2);
-    }
-
-    #[test]
-    fn times_in_both_formats() {
-        assert_eq!(
-            time_ns(b"1558387831.001798", Some((b"1798", 1000))),
-            Some(1_558_387_831_001_798_000)
-        );
-        assert_eq!(
-            time_ns(b"1558387831", Some((b"17", 1_000_000))),
-            Some(1_558_387_831_017_000_000)
-        );
-        assert_eq!(time_ns(b"1558387831", Some((b"x", 1000))), None);
-        for bad in [
-            &b"x"[..],
-            b"",
-            b"1.x",
-            b"-1",
-            b"1.0000000000",
-            b"99999999999999",
-        ] {
-            assert_eq!(time_ns(bad, None), None);
-        }
-    }
-
-    #[test]
-    fn the_header_names_the_unit_of_the_fraction() {
-        let seconds = |header: &str, fractions: [u32; 2]| {
-            let mut content = format!("#Time,{header},ProducerName,rx_bytes#eth0\n");
-            for (second, fraction) in (10..).zip(fractions) {
-                content += &format!("{second},{fraction},a,1\n");
-            }
-            let readings = readings(&text(&content), &mut LeftOut::default()).unwrap();
-            let of = readings[0].moment.seconds_to(readings[1].moment);
-            of.unwrap().unwrap()
-        };
-        // 900 us, then 1100 us: both of one unit.
-        assert_eq!(seconds("Time_usec", [900, 1100]), 1.0002);
-        assert_eq!(seconds("Time_usec", [0, 17]), 1.000_017);
-        assert_eq!(seconds("Time_msec", [0, 17]), 1.017);
-        // Without a unit, the largest value of the file decides for all rows.
-        assert_eq!(seconds("Time_fraction", [900, 1100]), 1.0002);
-        assert_eq!(seconds("Time_fraction", [0, 17]), 1.017);
-    }
-
-    #[test]
-    fn bad_files_are_named() {
-        for (content, found) in [
-            (
-                "#Time,Time_usec,ProducerName,loadavg\n1,1,a,1\n",
-                "ldms.csv:1: found #Time",
-            ),
-            (
-                "#Time,Time_usec,ProducerName,rx_bytes#lo\n1,1,a\n",
-                "ldms.csv:2: found 3 cells",
-            ),
-            (
-                "#Time,Time_usec,ProducerName,rx_bytes#lo\nx,1,a,1\n",
-                "ldms.csv:2: found x",
-            ),
-            (
-                "#Time,Time_usec,ProducerName,rx_bytes#lo,rx_bytes#lo\n1,1,a,1,2\n",
-                "ldms.csv:1: found rx_bytes#lo, expected every metric once in the header",
-            ),
-            (
-                "#Time,Time_usec,ProducerName,rx_bytes#lo\n1,1,a,1.5\n",
-                "ldms.csv:2: found 1.5",
-            ),
-        ] {
-            let error = readings(&text(content), &mut LeftOut::default())
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.starts_with(found) && error.contains("expected"),
-                "{error}"
-            );
-        }
-    }
-}
+mod tests;

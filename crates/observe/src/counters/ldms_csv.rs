@@ -305,8 +305,7 @@ impl Columns {
                 };
                 if let Some(name) = record {
                     layout.source = format!("{} {name}", layout.source);
-                    let mut ports = layout.ports.iter_mut().filter(|p| **p == UNNAMED);
-                    if let Some(port) = ports.next() {
+                    if let Some(port) = layout.ports.iter_mut().find(|p| **p == UNNAMED) {
                         *port = Port::Named(name.into_owned());
                     }
                 }

@@ -6,10 +6,13 @@
 //! METRIC.value` for every metric. The release of Blue Waters has neither: rows are of the router at
 //! `nettopo_mesh_coord_X`, `_Y` and `_Z`, and its data files have no header. Metrics of a link are
 //! gpcdr's (`X+_traffic (B)`, `traffic_012`), register names, and `NAME#INTERFACE` of Linux interfaces and
-//! InfiniBand ports (`rx_bytes#eth0`, `port_xmit_data#mlx5_0.1`). Producers are interleaved.
+//! InfiniBand ports (`rx_bytes#eth0`, `port_xmit_data#mlx5_0.1`). Samplers of lists of records (`procnetdev2`,
+//! `slingshot_metrics`) have a row for each record instead, with its interface in the column `name`. Producers are
+//! interleaved.
 
 use super::delta::Moment;
 use super::end::is_unended;
+use super::names::Cassini;
 use super::reading::{Layout, Port, Reading};
 use super::{gpcdr, names, registers};
 use crate::text::{Line, Text, cells, decimal, lossy, whole};
@@ -85,7 +88,7 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
     let mut layouts: HashMap<String, Arc<Layout>> = HashMap::new();
     let mut readings: Vec<Reading> = Vec::new();
     // Both nodes of a Gemini report its router: one row for each time. Stores write a row again that they sent twice.
-    let mut last: HashMap<String, usize> = HashMap::new();
+    let mut last: HashMap<(String, String), usize> = HashMap::new();
     let (mut goes_on, mut first_back) = (false, None);
     for line in lines {
         if is_header(line.trimmed()) {
@@ -97,9 +100,10 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             continue;
         }
         let reading = columns.reading(text, line, &mut layouts)?;
-        let node = &reading.layout.node;
+        let (node, source) = (&reading.layout.node, &reading.layout.source);
+        let device = (node.clone(), source.clone());
         let what = ["node", "router"][usize::from(columns.by_place)];
-        let before = last.get(node).map(|&before| &readings[before]);
+        let before = last.get(&device).map(|&before| &readings[before]);
         let same = before.filter(|before| before.moment == reading.moment);
         if same.is_some_and(|b| columns.by_place || b.values == reading.values) {
             let why = format!("row of the same {what} and time as the one before");
@@ -117,7 +121,7 @@ pub(super) fn readings(text: &Text, left_out: &mut LeftOut) -> Result<Vec<Readin
             first_back.get_or_insert(line);
             continue;
         }
-        last.insert(node.clone(), readings.len());
+        last.insert(device, readings.len());
         readings.push(reading);
     }
     if let Some(line) = first_back.filter(|_| !goes_on) {
@@ -144,6 +148,11 @@ const NODES: [&str; 5] = [
 /// Name of the first column with `time_format=1`: milliseconds, and the microseconds above them beside.
 const MILLISECONDS: &[u8] = b"Time_msec";
 
+/// Column of the interface of a row, in files with a row for each record.
+const RECORD: &str = "name";
+/// Its port, before a row names it.
+const UNNAMED: Port = Port::Named(String::new());
+
 /// Columns that describe the row itself, beside those of [`NODES`].
 const ABOUT: [&str; 10] = [
     "#Time",
@@ -164,6 +173,8 @@ struct Columns {
     /// Column that names the producer; `None` if rows are named by their router's coordinate.
     producer: Option<usize>,
     by_place: bool,
+    /// Column of a row's interface, of which all counters are.
+    record: Option<usize>,
     /// Nanoseconds of a unit of the second column, if that is the fraction of the time.
     fraction: Option<u64>,
     /// Whether the time is in milliseconds.
@@ -189,6 +200,7 @@ impl Columns {
             .iter()
             .find_map(named)
             .or_else(|| column(|n| n.ends_with(".CompId")));
+        let record = named(&RECORD);
         let fraction = all.get(1).and_then(|n| n.strip_prefix("Time_"));
         let fraction = fraction.map(|unit| fraction_ns(unit).unwrap_or_else(|| largest(text)));
         let mut layout = Layout::new("", "ldms");
@@ -205,14 +217,16 @@ impl Columns {
             let name = &name.strip_suffix(".value").unwrap_or(name);
             let (metric, unit) = name.split_once(" (").unwrap_or((name, ""));
             let added = gpcdr::add(&mut layout, metric, unit).is_ok()
-                || instance(&mut layout, name).is_some();
+                || instance(&mut layout, name).is_some()
+                || (record.is_some() && of_record(&mut layout, name));
             if added {
                 of.push(i);
                 used.insert(i);
             }
         }
         let about = |name: &str| {
-            ABOUT.contains(&name) || NODES.contains(&name) || name.ends_with(".CompId")
+            let is_node = NODES.contains(&name) || name.ends_with(".CompId");
+            is_node || ABOUT.contains(&name) || name == RECORD
         };
         let unused = |(i, name): &(usize, &&str)| !used.contains(i) && !about(name);
         for (_, name) in all.iter().enumerate().filter(unused) {
@@ -226,12 +240,14 @@ impl Columns {
         if of.is_empty() {
             return Err(text
                 .error_at(line, "metrics of a link")
-                .hint("known names: gpcdr's (X+_traffic, traffic_012), registers (GM_…, AR_RTR_…), rx_bytes#eth0 and port_xmit_data#mlx5_0.1"));
+                .hint("known names: gpcdr's (X+_traffic, traffic_012), registers (GM_…, AR_RTR_…), rx_bytes#eth0 and port_xmit_data#mlx5_0.1; rx_bytes beside a column 'name'"));
         }
+        let record = record.filter(|_| layout.ports.contains(&UNNAMED));
         Ok(Self {
             count: all.len(),
             producer,
             by_place: producer.is_none(),
+            record,
             fraction,
             millis: all
                 .first()
@@ -278,18 +294,30 @@ impl Columns {
                 format!("({})", at.join(",")).into()
             }
         };
-        let layout = match layouts.get(&*producer) {
+        let record = self.record.map(|column| lossy(row[column]));
+        let key = match &record {
+            Some(name) => format!("{producer} {name}"),
+            None => producer.clone().into_owned(),
+        };
+        let layout = match layouts.get(&key) {
             Some(layout) => layout.clone(),
             None => {
                 let number = |i: usize| whole(row[i]).and_then(|n| u32::try_from(n).ok());
                 let at: Option<Vec<u32>> =
                     self.coordinate.iter().map(|c| c.and_then(number)).collect();
-                let layout = Arc::new(Layout {
-                    node: producer.clone().into_owned(),
+                let mut layout = Layout {
+                    node: producer.into_owned(),
                     coordinate: at,
                     ..self.layout.clone()
-                });
-                layouts.insert(producer.into_owned(), layout.clone());
+                };
+                if let Some(name) = record {
+                    layout.source = format!("{} {name}", layout.source);
+                    if let Some(port) = layout.ports.iter_mut().find(|p| **p == UNNAMED) {
+                        *port = Port::Named(name.into_owned());
+                    }
+                }
+                let layout = Arc::new(layout);
+                layouts.insert(key, layout.clone());
                 layout
             }
         };
@@ -318,6 +346,13 @@ pub(super) fn instance(layout: &mut Layout, name: &str) -> Option<()> {
         }
     }
     names::interface(layout, &Port::Named(device.to_owned()), metric).map(|_| ())
+}
+
+/// Adds a counter of the interface that each row names. Pauses of Slingshot are in cycles of an unknown clock.
+fn of_record(layout: &mut Layout, name: &str) -> bool {
+    let is_time = name.contains("pause") || name.contains("stall");
+    names::interface(layout, &UNNAMED, name).is_some()
+        || (!is_time && names::cxi(layout, &UNNAMED, name, Cassini::ONE).is_some())
 }
 
 /// Nanoseconds of a unit by its name in the header, as in `Time_usec`.

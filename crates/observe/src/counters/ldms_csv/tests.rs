@@ -222,3 +222,39 @@ fn bad_files_are_named() {
         );
     }
 }
+
+/// Lists of records that a store wrote flat: counters of `procnetdev2` and `slingshot_metrics`.
+#[test]
+fn rows_of_records_name_their_interface() {
+    for (header, name) in [
+        ("rx_bytes,tx_bytes,speed", "eth0"),
+        (
+            "hni_sts_rx_ok_octets,hni_sts_tx_ok_octets,hni_tx_paused_0",
+            "cxi1",
+        ),
+    ] {
+        let content = format!(
+            "#Time,Time_usec,ProducerName,component_id,name,{header}\n10.0,0,n1,1,{name},1000,2000,5\n\
+             10.0,0,n1,1,lo,1,1,0\n11.0,0,n1,1,{name},4000,9000,5\n11.0,0,n1,1,lo,2,2,0\n"
+        );
+        let mut left_out = LeftOut::default();
+        let found = readings(&text(&content), &mut left_out).unwrap();
+        let seen: Vec<_> = found
+            .iter()
+            .map(|r| (r.layout.ports[0].to_string(), r.get(0), r.get(1)))
+            .collect();
+        let row = |name: &str, received, sent| (name.to_owned(), Some(received), Some(sent));
+        let expected = [
+            row(name, 1000, 2000),
+            row("lo", 1, 1),
+            row(name, 4000, 9000),
+            row("lo", 2, 2),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(found[2].layout.source, format!("ldms {name}"));
+        let said: Vec<_> = left_out.sentences().collect();
+        let last = header.rsplit(',').next().unwrap();
+        let unused = format!("1 left out, column that belongs to no link: {last}");
+        assert_eq!(said, [unused]);
+    }
+}

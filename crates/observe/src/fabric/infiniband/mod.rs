@@ -97,7 +97,7 @@ pub struct Scan {
     pub devices: Vec<Device>,
     /// Addresses of adapter ports.
     pub ports: HashMap<PortKey, Port>,
-    /// Ports to which the subnet manager gave no LID ([`UNASSIGNED`]).
+    /// Ports to which the subnet manager gave no LID (65535).
     pub unassigned: BTreeSet<PortKey>,
     /// Cabled ports in the order of the file.
     pub ends: Vec<End>,

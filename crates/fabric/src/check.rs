@@ -2,12 +2,13 @@
 
 use crate::direction::Direction;
 use crate::fabric::{End, Fabric, Link, Node};
-use crate::ids::{LinkId, NodeId, RouterId};
+use crate::ids::{LinkId, RouterId};
 use crate::reach::Reach;
 use crate::routing::dependencies::{VirtualChannels, credit_loop};
 use crate::routing::{DimensionOrder, Routing};
-use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
+
+pub use load::uniform_load;
 
 /// Largest number of links listed in a finding.
 const LISTED: usize = 50;
@@ -291,164 +292,6 @@ fn routers(link: &Link) -> Option<(RouterId, RouterId)> {
     }
 }
 
-/// Seconds on each link if every node sends one byte to every other: routes over the link divided by its capacity;
-/// infinite on links that are down but on a route.
-pub fn uniform_load(fabric: &Fabric, routing: &Routing) -> Vec<f64> {
-    if let Routing::Hosts(hosts) = routing {
-        return uniform_load(&fabric.network(), &hosts.network);
-    }
-    let mut total = match grid_load(fabric, routing) {
-        Some(load) => load,
-        None => walked_load(fabric, routing),
-    };
-    for (load, link) in total.iter_mut().zip(fabric.links()) {
-        if *load > 0.0 {
-            *load /= link.capacity().0;
-        }
-    }
-    total
-}
-
-/// Routes over every link of a grid in dimension order, ring by ring.
-fn grid_load(fabric: &Fabric, routing: &Routing) -> Option<Vec<f64>> {
-    let Routing::DimensionOrder(order) = routing else {
-        return None;
-    };
-    let uniform = order.legs(fabric)?.uniform(fabric, order)?;
-    let mut load = uniform.load;
-    let is_up = |link: LinkId| fabric.link(link).is_up();
-    let count = |end: fn(&Node) -> LinkId, nodes: &mut dyn Iterator<Item = &Node>| {
-        nodes.filter(|n| is_up(end(n))).count() as f64
-    };
-    let sending = count(|n| n.inject, &mut fabric.nodes().iter());
-    let receiving = count(|n| n.eject, &mut fabric.nodes().iter());
-    for node in fabric.nodes() {
-        // A node does not send to itself.
-        let [out, into] = [node.inject, node.eject].map(is_up);
-        let own = if out && into { 1.0 } else { 0.0 };
-        if out {
-            load[node.inject.index()] += receiving - own;
-        }
-        if into {
-            load[node.eject.index()] += sending - own;
-        }
-    }
-    for (from, to) in uniform.without {
-        let on = |r: RouterId| fabric.nodes_on(r).iter().map(|&n| fabric.node(n));
-        let (sources, targets) = (
-            count(|n| n.inject, &mut on(from)),
-            count(|n| n.eject, &mut on(to)),
-        );
-        for node in on(from).filter(|n| is_up(n.inject)) {
-            load[node.inject.index()] -= targets;
-        }
-        for node in on(to).filter(|n| is_up(n.eject)) {
-            load[node.eject.index()] -= sources;
-        }
-    }
-    Some(load)
-}
-
-/// Routes over every link, followed one by one or along trees.
-fn walked_load(fabric: &Fabric, routing: &Routing) -> Vec<f64> {
-    let trees = routing.is_destination_based() && routing.is_single_path();
-    let targets: Vec<u32> = if trees {
-        0..fabric.nodes().len() as u32
-    } else {
-        0..fabric.routers().len() as u32
-    }
-    .collect();
-    let zero = || vec![0f64; fabric.links().len()];
-    // A fixed number of parts, added up in order: identical sums for any number of threads.
-    let chunk = targets.len().div_ceil(16).max(1);
-    let parts: Vec<Vec<f64>> = targets
-        .par_chunks(chunk)
-        .map(|targets| {
-            let mut load = zero();
-            for &to in targets {
-                if trees {
-                    add_tree_load(fabric, routing, NodeId(to), &mut load);
-                } else {
-                    add_router_load(fabric, routing, RouterId(to), &mut load);
-                }
-            }
-            load
-        })
-        .collect();
-    let mut total = zero();
-    for part in parts {
-        total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
-    }
-    total
-}
-
-/// Adds the routes of all nodes to the nodes of one router; the route between two routers is walked once.
-fn add_router_load(fabric: &Fabric, routing: &Routing, to: RouterId, load: &mut [f64]) {
-    let mut shares = Vec::new();
-    for from in fabric.router_ids() {
-        let (sources, targets) = (fabric.nodes_on(from), fabric.nodes_on(to));
-        let pair = sources
-            .iter()
-            .find_map(|&a| Some((a, *targets.iter().find(|&&b| b != a)?)));
-        let Some((a, b)) = pair else { continue };
-        shares.clear();
-        if routing.shares(fabric, a, b, &mut shares).is_err() {
-            continue;
-        }
-        let own = if from == to { sources.len() } else { 0 };
-        let pairs = (sources.len() * targets.len() - own) as f64;
-        for &(link, share) in &shares {
-            if fabric.link(link).is_between_routers() {
-                load[link.index()] += share * pairs;
-            }
-        }
-        for &a in sources {
-            load[fabric.node(a).inject.index()] += pairs / sources.len() as f64;
-        }
-        for &b in targets {
-            load[fabric.node(b).eject.index()] += pairs / targets.len() as f64;
-        }
-    }
-}
-
-/// Adds the routes of all nodes to one: sources add up along the tree of next hops.
-fn add_tree_load(fabric: &Fabric, routing: &Routing, to: NodeId, load: &mut [f64]) {
-    let mut through = vec![0f64; fabric.routers().len()];
-    let mut next = vec![None; fabric.routers().len()];
-    let mut waiting = vec![0u32; fabric.routers().len()];
-    for router in fabric.router_ids() {
-        let Ok(link) = routing.next_link(fabric, router, to) else {
-            continue;
-        };
-        next[router.index()] = Some(link);
-        if let End::Router(r) = fabric.link(link).to {
-            waiting[r.index()] += 1;
-        }
-        for &from in fabric.nodes_on(router).iter().filter(|&&n| n != to) {
-            through[router.index()] += 1.0;
-            load[fabric.node(from).inject.index()] += 1.0;
-        }
-    }
-    // Routers in topological order, from the leaves of the tree: a router follows all that send through it.
-    let mut ready: Vec<_> = fabric
-        .router_ids()
-        .filter(|r| waiting[r.index()] == 0)
-        .collect();
-    while let Some(router) = ready.pop() {
-        let Some(link) = next[router.index()] else {
-            continue;
-        };
-        load[link.index()] += through[router.index()];
-        if let End::Router(r) = fabric.link(link).to {
-            through[r.index()] += through[router.index()];
-            waiting[r.index()] -= 1;
-            if waiting[r.index()] == 0 {
-                ready.push(r);
-            }
-        }
-    }
-}
-
 /// Links with a longer time for uniform traffic than the healthy machine's slowest link.
 fn oversubscribed(
     fabric: &Fabric,
@@ -474,29 +317,4 @@ fn oversubscribed(
     Some(finding("oversubscribed_link", false, text, links))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::faults::tests::some_failed;
-
-    /// Loads by rings are those of routes that are followed.
-    #[test]
-    fn loads_of_grids_with_failed_cables() {
-        let mut mixed = 0;
-        for seed in 0..60 {
-            let (fabric, routing) = some_failed(seed);
-            mixed += usize::from(!routing.is_destination_based());
-            let found = grid_load(&fabric, &routing).unwrap();
-            let walked = walked_load(&fabric, &routing);
-            for (link, (found, walked)) in found.iter().zip(&walked).enumerate() {
-                assert_eq!(
-                    found,
-                    walked,
-                    "{seed}: {}",
-                    fabric.link_name(LinkId::of(link))
-                );
-            }
-        }
-        assert!(mixed > 10, "{mixed}");
-    }
-}
+mod load;

@@ -145,6 +145,7 @@ pub fn blame(
     jobs: Option<&Attribution>,
 ) -> Result<Blame> {
     let (read, frozen) = frozen::without_frozen(fabric, state);
+    let read = ticks::with_adapters(fabric, read);
     let state = read.as_ref();
     let view = View {
         fabric,
@@ -580,3 +581,4 @@ mod queues;
 mod starved;
 #[cfg(test)]
 mod tests;
+mod ticks;

@@ -48,6 +48,8 @@ pub(super) struct Origin {
     pub links: BTreeSet<LinkId>,
     /// Links there that carry traffic and do not wait.
     pub free: usize,
+    /// Gain of log-likelihood over chance.
+    gain: f64,
 }
 
 /// Where waiting begins.
@@ -86,6 +88,7 @@ fn together(router: RouterId, parts: Vec<Origin>) -> Origin {
         component,
         or: or.into_iter().collect(),
         free: parts.iter().map(|p| p.free).sum(),
+        gain: parts.iter().map(|p| p.gain).sum(),
         links: parts.into_iter().flat_map(|p| p.links).collect(),
     }
 }
@@ -160,6 +163,9 @@ impl View<'_> {
         }
         let before_unread = |&&l: &&LinkId| !self.is_queue(l) && around.leads_to_unread(l);
         let unread = waiting.iter().filter(before_unread).count();
+        let mut origins = self.cables(origins);
+        let needed = threshold(self.fabric.links().len());
+        origins.retain(|o| o.gain >= needed);
         Begun {
             origins: self.joined(origins),
             unread,
@@ -198,6 +204,37 @@ impl View<'_> {
         let all: BTreeSet<RouterId> = with_traffic.map(|n| self.fabric.node(n).router).collect();
         let few = FEW_ROUTERS as f64;
         (slow as f64 > few.max(FEW * all.len() as f64)).then_some((slow, all.len()))
+    }
+
+    /// A link and its way back that are both slow are one slow cable.
+    fn cables(&self, origins: Vec<Origin>) -> Vec<Origin> {
+        let cables = |o: &Origin| -> BTreeSet<Component> {
+            let links = o.named().filter_map(|c| match c {
+                Component::Link(l) => Some((l, self.fabric.reverse(l)?)),
+                _ => None,
+            });
+            links
+                .map(|(l, back)| Component::Cable(l.min(back)))
+                .collect()
+        };
+        let mut joined: Vec<Origin> = Vec::new();
+        for mut origin in origins {
+            let own = cables(&origin);
+            let meets = |o: &Origin| !cables(o).is_disjoint(&own);
+            let Some(other) = joined.iter().position(meets) else {
+                joined.push(origin);
+                continue;
+            };
+            let other = joined.swap_remove(other);
+            let mut common = (&cables(&other) & &own).into_iter();
+            origin.component = common.next().unwrap_or(origin.component);
+            origin.or = common.collect();
+            origin.free += other.free;
+            origin.gain += other.gain;
+            origin.links.extend(other.links);
+            joined.push(origin);
+        }
+        joined
     }
 
     /// Several links out of one router that wait without a reason behind them are more likely one slow router than as many
@@ -271,6 +308,7 @@ fn hosts(router: RouterId, list: Vec<(LinkId, Vec<NodeId>)>) -> Vec<Origin> {
             or: or.collect(),
             links,
             free: 0,
+            gain: f64::INFINITY,
         }];
     }
     let one = |(link, mut nodes): (LinkId, Vec<NodeId>)| {
@@ -288,6 +326,7 @@ fn hosts(router: RouterId, list: Vec<(LinkId, Vec<NodeId>)>) -> Vec<Origin> {
             or,
             links: [link].into(),
             free: 0,
+            gain: f64::INFINITY,
         }
     };
     list.into_iter().map(one).collect()
@@ -411,7 +450,7 @@ impl Around<'_> {
         let (mut candidates, unseen, uncounted) = self.candidates(router, &into, &feeders);
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let &(best, component) = candidates.first()?;
-        if best - none < threshold(view.fabric.links().len()) {
+        if best - none < TIE {
             return None;
         }
         // A link to hosts that nothing counts may be full, which is no fault.
@@ -426,6 +465,7 @@ impl Around<'_> {
             or: near.map(|c| c.1).collect(),
             links: feeders.iter().filter(|f| f.waits).map(|f| f.link).collect(),
             free: feeders.iter().filter(|f| !f.waits).count(),
+            gain: best - none,
         }))
     }
 

@@ -486,9 +486,11 @@ impl<'a> Counts<'a> {
     /// that began a call last.
     fn open_call(&self, end: Option<f64>) -> Result<Option<(u64, Option<f64>)>, InputError> {
         let field = at::THREADS + 24;
-        let (Ok(last), Ok(call), Ok(begun)) =
-            (self.number(field), self.number(field + 8), self.number(field + 16))
-        else {
+        let (Ok(last), Ok(call), Ok(begun)) = (
+            self.number(field),
+            self.number(field + 8),
+            self.number(field + 16),
+        ) else {
             return Ok(None);
         };
         if begun <= last {

@@ -108,7 +108,10 @@ fn the_call_at_the_end_is_told_and_is_time_in_mpi() {
     // By SIGKILL the end is not seen.
     file.set(at::CAUSE, &[0, 0, 0, 0]);
     let found = read(&mut file);
-    assert!(found.contains("\ninside\tMPI_Recv\nmpi\tMPI_Recv\t2\t0.250000\n"), "{found}");
+    assert!(
+        found.contains("\ninside\tMPI_Recv\nmpi\tMPI_Recv\t2\t0.250000\n"),
+        "{found}"
+    );
     // Between two calls.
     file.set(at::THREADS + 24, &[8_001]);
     assert!(!read(&mut file).contains("inside"), "{found}");

@@ -93,3 +93,25 @@ fn traffic_beside_the_routes_is_told() {
     let told = "routes: 3 links carry more than the routes of jobs lead over them, such as r0-0 Y+";
     assert_eq!(say(&state), [told]);
 }
+
+/// A link and its way back that both wait without a reason are one cable.
+#[test]
+fn both_directions_of_a_slow_cable_are_told_once() {
+    let (fabric, mut state) = quiet("torus:4x4");
+    let ends = ["r1-1 X+", "r2-1 X-"].map(|name| link(&fabric, name));
+    assert_eq!(fabric.reverse(ends[0]), Some(ends[1]));
+    for l in ends {
+        state.credit_stall_ratio.set(l, Some(0.6));
+    }
+    let found = blame(&fabric, &Routing::default_for(&fabric), &state, None).unwrap();
+    let [cause] = &found.causes[..] else {
+        panic!("{:?}", found.causes);
+    };
+    let told = (cause.fault, cause.kind, cause.waiting_links);
+    assert_eq!(told, (Kind::Slow, "cable", 2));
+    assert_eq!(cause.name, fabric.link_name(ends[0].min(ends[1])));
+    // One direction alone is a link.
+    state.credit_stall_ratio.set(ends[1], Some(0.0));
+    let found = faults(&fabric, &state);
+    assert_eq!(found, [(Kind::Slow, "r1-1 X+".to_owned())]);
+}

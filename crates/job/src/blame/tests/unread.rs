@@ -227,3 +227,40 @@ fn losses_that_an_unread_queue_explains_accuse_nobody() {
     let last = found.not_judged.last().unwrap();
     assert!(last.starts_with("lost packets at 1 component"), "{last}");
 }
+
+/// Adapters count their waiting in ticks of an unknown length: several that are never idle tell it.
+#[test]
+fn adapters_that_are_never_idle_tell_their_tick() {
+    let (fabric, mut state) = quiet("fattree:k=4,levels=2");
+    let nodes: Vec<NodeId> = fabric.node_ids().collect();
+    let per_second = fabric.link(fabric.node(nodes[0]).inject).capacity().0 / 8.0;
+    let mut set = |node: usize, used: f64, waits: f64| {
+        let l = fabric.node(nodes[node]).inject;
+        state.credit_stall_ratio.set(l, None);
+        state.used_ratio.set(l, Some(used));
+        let ticks = waits * per_second * 10.0;
+        state.credit_stall_count.set(l, Some(ticks));
+    };
+    for node in 0..5 {
+        let used = 0.1 * node as f64;
+        set(node, used, 1.0 - used);
+    }
+    set(5, 0.3, 0.2);
+    let shares = |state: &LinkState| -> Vec<Option<f64>> {
+        let state = super::ticks::with_adapters(&fabric, std::borrow::Cow::Borrowed(state));
+        let of = |&n: &NodeId| state.credit_stall_ratio.get(fabric.node(n).inject);
+        nodes[..6].iter().map(of).collect()
+    };
+    let found = shares(&state);
+    for (found, expected) in found.iter().zip([1.0, 0.9, 0.8, 0.7, 0.6, 0.2]) {
+        assert!((found.unwrap() - expected).abs() < 1e-9, "{found:?}");
+    }
+    // Those that send alike may wait alike, too.
+    for &node in &nodes[..5] {
+        let l = fabric.node(node).inject;
+        state.used_ratio.set(l, Some(0.2));
+        let ticks = 0.8 * per_second * 10.0;
+        state.credit_stall_count.set(l, Some(ticks));
+    }
+    assert_eq!(shares(&state), [None; 6]);
+}

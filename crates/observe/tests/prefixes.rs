@@ -422,7 +422,7 @@ fn no_prefix_of_a_placement_or_of_a_list_is_believed() {
         let read = read.map_err(|e| e.to_string())?;
         Ok((format!("{read:?}").into_bytes(), notes))
     };
-    let allocation = parse_nodes("nid[00000-00015]:2", 1, &fabric).unwrap();
+    let allocation = parse_nodes("nid[00000-00015]:12", 1, &fabric).unwrap();
     let placed = |bytes: &[u8]| {
         let text = Text::from_bytes("file", bytes, Limits::ANY).map_err(|e| e.to_string())?;
         let read = placement(&text, &fabric, Some(&allocation)).map_err(|e| e.to_string())?;

@@ -23,12 +23,11 @@ const CHANNELS: usize = 8;
 /// Columns of the two routers and the colour.
 const PLACE: [&str; 7] = ["sg", "sr", "sc", "dg", "dr", "dc", "color"];
 
-/// Whether a line is the header.
+/// Whether a line is the header, be it one that lacks columns.
 pub(super) fn is_line(line: &[u8]) -> bool {
     let names: Vec<&[u8]> = cells(line).take(64).collect();
-    ["sg", "sr", "dg", "dr", "color"]
-        .iter()
-        .all(|name| names.contains(&name.as_bytes()))
+    let has = |name: &&str| names.contains(&name.as_bytes());
+    line.starts_with(b"sg,") || ["sg", "sr", "dg", "dr", "color"].iter().all(has)
 }
 
 /// Reads a file as increases over an interval of unknown length; the file does not state it.

@@ -120,7 +120,7 @@ fn bad_rows_are_named() {
             "nan",
         ),
         ("sg,sr,xx,dg,dr,dc,color,flits,stalls\n".into(), 1, "xx"),
-        ("sg,sr\n".into(), 1, "nothing"),
+        ("sg,sr\n".into(), 1, "sg,sr, expected a column 'sc'"),
         ("sg,sr,sc,dg,dr,dc,color,stalls\n".into(), 1, "sg,sr"),
         ("sg,sr,sc,dg,dr,dc,color,flits\n".into(), 1, "sg,sr"),
         (format!("{HEADER}\n"), 0, "0 rows"),

@@ -27,7 +27,7 @@ const PARTLY: f64 = 0.2;
 const NEEDS_NOT: f64 = 0.02;
 const PART: f64 = 0.2;
 /// Share of a link's own bytes on the next one, as estimated, that is certain.
-const SURE: f64 = 0.7;
+const SURE: f64 = 0.9;
 /// Estimated share of the capacity up to which a link that nothing counts is not full; the estimate may be half of it.
 const CALM: f64 = 0.4;
 /// Routers whose nodes are slow receivers, beyond which it is a property of all nodes; and their share of those with traffic.

@@ -12,7 +12,7 @@ use crate::paths::routers::{Between, Made, RouterDistances, RouterPaths, refuse_
 use crate::paths::summed::Summed;
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
-use crate::schedule::Stop;
+use crate::schedule::{Span, Stop};
 use crate::threads;
 use crate::turns;
 use hopbyte_fabric::hosts::Inside;
@@ -197,6 +197,9 @@ const LEAST_GAIN: f64 = 0.01;
 
 /// Share of [`Options::seconds`] that is left for the search however long baselines and bounds take.
 const LEAST_SHARE: f64 = 0.25;
+
+/// Share of the time of the search after which it goes without parts of the machine, if they are not made by then.
+const PARTED: f64 = 0.5;
 
 /// Share of the objective that is hardly a gain: headers on the wire differ by less between placements.
 const HARDLY: f64 = 1e-3;
@@ -467,7 +470,12 @@ impl Run<'_> {
     /// Searches on routes between routers.
     fn between<B: Between>(&self, paths: &RouterPaths<B>) -> Result<Found, MapError> {
         let problem = self.problem;
-        let parts = Parts::new(problem, paths, self.options.flag());
+        let flag = self.options.flag();
+        let stop = match self.options.trials {
+            Some(_) => flag,
+            None => Span::begin(self.options.seconds).until(PARTED, flag),
+        };
+        let parts = Parts::new(problem, paths, stop);
         match problem.objective {
             Objective::RouteCost(costs) => {
                 let distances = MatrixDistances {

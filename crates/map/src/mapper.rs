@@ -308,6 +308,10 @@ fn searched(
     let reference = current.unwrap_or(0);
     let groups = hosts::whole::fitting(problem);
     let together = |placement: &Placement| hosts::whole::count(problem, groups, placement);
+    let pays = |a: (&Placement, &Evaluation), b: (&Placement, &Evaluation)| {
+        let more = together(a.0).cmp(&together(b.0));
+        more.is_gt() || (more.is_eq() && worth(a.1, b.1, &problem.objective))
+    };
     let better = |a: (&Placement, &Evaluation), b: (&Placement, &Evaluation)| {
         let more = together(a.0).cmp(&together(b.0));
         more.is_gt() || (more.is_eq() && a.1.better_than(b.1, &problem.objective))
@@ -316,10 +320,8 @@ fn searched(
     let mut best = reference;
     for i in 0..candidates.len() {
         let limits = &candidates[reference].2;
-        let pays = worth(placed(i).1, limits, &problem.objective)
-            || together(placed(i).0) > together(placed(reference).0);
         let keeps_limits = placed(i).1.keeps_limits(limits, &problem.objective);
-        if keeps_limits && pays && better(placed(i), placed(best)) {
+        if keeps_limits && pays(placed(i), placed(best)) {
             best = i;
         }
     }

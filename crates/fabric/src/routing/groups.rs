@@ -377,12 +377,7 @@ impl Crossing {
     }
 
     /// Minimal paths with `weight`, by capacity.
-    fn add_direct(
-        &mut self,
-        fabric: &Fabric,
-        gates: &[(LinkId, RouterId, RouterId)],
-        weight: f64,
-    ) {
+    fn add_direct(&mut self, fabric: &Fabric, gates: &[(LinkId, RouterId, RouterId)], weight: f64) {
         let capacity = |gate: LinkId| fabric.link(gate).capacity().0;
         let total: f64 = gates.iter().map(|(gate, ..)| capacity(*gate)).sum();
         for &(gate, exit, entry) in gates.iter().filter(|_| weight > 0.0) {

@@ -61,16 +61,30 @@ impl Grouped {
                 .flatten()
                 .unwrap_or_default();
             let mut push = |number: usize, steps: Vec<(LinkId, f64)>| {
-                lists[number].push(merged(steps).into_iter().map(|(link, share)| (link.0, share)));
+                lists[number].push(
+                    merged(steps)
+                        .into_iter()
+                        .map(|(link, share)| (link.0, share)),
+                );
             };
             for &a in &members[from] {
                 let legs = crossing.exits.iter();
-                push(0, inside(fabric, paths, legs.map(|&(exit, s)| ((router(a), exit), s))));
+                push(
+                    0,
+                    inside(fabric, paths, legs.map(|&(exit, s)| ((router(a), exit), s))),
+                );
             }
             push(1, crossing.steps(fabric, paths));
             for &b in &members[to] {
                 let legs = crossing.entries.iter();
-                push(2, inside(fabric, paths, legs.map(|&(entry, s)| ((entry, router(b)), s))));
+                push(
+                    2,
+                    inside(
+                        fabric,
+                        paths,
+                        legs.map(|&(entry, s)| ((entry, router(b)), s)),
+                    ),
+                );
             }
             lists
         };

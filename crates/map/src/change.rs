@@ -84,11 +84,9 @@ fn add<P: Paths>(
     units: Range<usize>,
     load: &mut [f64],
 ) {
-    for unit in units.start as u32..units.end as u32 {
-        let from = place(unit);
-        for edge in graph.edges(unit).iter().filter(|e| e.out > 0.0) {
-            let (to, bytes) = (place(edge.to), f64::from(edge.out));
-            paths.each(from, to, |l, share| load[l] += bytes * share);
-        }
-    }
+    let flows = (units.start as u32..units.end as u32).flat_map(|unit| {
+        let sent = graph.edges(unit).iter().filter(|e| e.out > 0.0);
+        sent.map(move |e| (place(unit), place(e.to), f64::from(e.out)))
+    });
+    paths.load(flows, load);
 }

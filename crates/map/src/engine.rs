@@ -67,7 +67,7 @@ impl Parts {
             if stop.is_set() {
                 return None;
             }
-            Groups::new(problem, paths).map(|g| Self::Groups(Box::new(g)))
+            Groups::new(problem, paths, stop).map(|g| Self::Groups(Box::new(g)))
         })
     }
 }

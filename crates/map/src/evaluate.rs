@@ -1,9 +1,11 @@
 //! Cost of a placement.
 
+use crate::crossed::Crossed;
 use crate::problem::{MapError, Objective, Problem};
 use crate::schedule::Stop;
 use crate::straight::Straight;
-use hopbyte_fabric::{End, Exchange, LinkId, Placement, Unroutable};
+use hopbyte_fabric::routing::Spread;
+use hopbyte_fabric::{End, Exchange, LinkId, Placement, Routing, Unroutable};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -92,8 +94,10 @@ pub(crate) fn less(x: f64, y: f64) -> bool {
 /// Flows between two looks at the stop flag.
 const STRIDE: usize = 1024;
 
-/// From this number on, flows are routed in parallel, in as many portions on any machine: sums round alike.
+/// From this number on, flows are routed in parallel, in as many portions on any machine: sums round alike. Each of
+/// those with detours costs as much as a hundred others.
 const MANY: usize = 1 << 16;
+const MANY_DETOURED: usize = 1 << 12;
 const PORTIONS: usize = 4;
 
 /// Bytes from one node of the allocation to another.
@@ -169,43 +173,108 @@ struct Routed {
     hop_bytes: f64,
     off_node_bytes: f64,
     dead: Vec<Unroutable>,
-    /// Sums of straight legs, not yet in `link_bytes`.
+    /// Sums of legs, not yet in `link_bytes`, and the same of the payload alone if that is not the load.
     legs: Vec<f64>,
+    payload: Vec<f64>,
+}
+
+/// Legs that many flows share.
+enum Legs<'a> {
+    Straight(Straight),
+    Crossed(Crossed<'a>),
+}
+
+impl<'a> Legs<'a> {
+    /// `None` if flows are followed one by one.
+    fn of(problem: &Problem<'a>, flows: usize) -> Option<Self> {
+        let straight = Straight::new(problem, flows).map(Self::Straight);
+        straight.or_else(|| Crossed::new(problem, flows).map(Self::Crossed))
+    }
+
+    /// Sums of no flows, of the load and of the payload alone.
+    fn none(&self, problem: &Problem<'_>) -> [Vec<f64>; 2] {
+        match self {
+            Self::Straight(straight) => [straight.none(), Vec::new()],
+            Self::Crossed(crossed) => {
+                let payload = problem.loads.map(|_| crossed.none());
+                [crossed.none(), payload.unwrap_or_default()]
+            }
+        }
+    }
 }
 
 impl Routed {
     /// All flows; `None` if it was stopped. Outside a pool of threads none is started.
     fn of_all(problem: &Problem<'_>, flows: &[Flow], stop: Stop) -> Option<Self> {
-        if flows.len() < MANY {
+        let detoured = match problem.routing {
+            Routing::Groups(paths) => paths.spread() != Spread::Minimal,
+            _ => false,
+        };
+        if flows.len() < if detoured { MANY_DETOURED } else { MANY } {
             return Self::of(problem, flows, None, stop);
         }
-        let straight = Straight::new(problem, flows.len());
+        let legs = Legs::of(problem, flows.len());
+        match Self::along(problem, flows, legs.as_ref(), stop)? {
+            Some(all) => Some(all),
+            // The flows without a route are named.
+            None => Self::along(problem, flows, None, stop)?,
+        }
+    }
+
+    /// All flows in portions, along these legs; `None` if it was stopped, and within if a leg has no route.
+    fn along(
+        problem: &Problem<'_>,
+        flows: &[Flow],
+        legs: Option<&Legs<'_>>,
+        stop: Stop,
+    ) -> Option<Option<Self>> {
         let portion = flows.len().div_ceil(PORTIONS);
-        let of = |part| Self::of(problem, part, straight.as_ref(), stop);
+        let of = |part| Self::of(problem, part, legs, stop);
         let parts: Option<Vec<Self>> = match rayon::current_thread_index() {
             Some(_) => flows.par_chunks(portion).map(of).collect(),
             None => flows.chunks(portion).map(of).collect(),
         };
         let mut all = parts?.into_iter().reduce(Self::and)?;
-        if let Some(straight) = straight {
-            straight.follow(&all.legs, &mut all.link_bytes);
+        match legs {
+            Some(Legs::Straight(straight)) => straight.follow(&all.legs, &mut all.link_bytes),
+            Some(Legs::Crossed(crossed)) if all.follow(problem, crossed).is_none() => {
+                return Some(None);
+            }
+            _ => {}
         }
-        Some(all)
+        Some(Some(all))
+    }
+
+    /// Adds the sums of routes between groups; `None` if one has no route.
+    fn follow(&mut self, problem: &Problem<'_>, crossed: &Crossed<'_>) -> Option<()> {
+        let mut bytes = vec![0.0; self.link_bytes.len()];
+        crossed.follow(problem, &self.legs, &mut bytes)?;
+        add(&mut self.link_bytes, &bytes);
+        if problem.loads.is_some() {
+            bytes.fill(0.0);
+            crossed.follow(problem, &self.payload, &mut bytes)?;
+        }
+        let links = problem.fabric.link_ids().zip(bytes);
+        let hops = links.filter(|&(link, _)| problem.fabric.is_hop(link));
+        self.hop_bytes += hops.map(|(_, bytes)| bytes).sum::<f64>();
+        Some(())
     }
 
     fn of(
         problem: &Problem<'_>,
         flows: &[Flow],
-        straight: Option<&Straight>,
+        legs: Option<&Legs<'_>>,
         stop: Stop,
     ) -> Option<Self> {
+        let [sums, payload] = legs.map_or_else(Default::default, |legs| legs.none(problem));
         let mut routed = Self {
             link_bytes: vec![0.0; problem.fabric.links().len()],
             sent: vec![0.0; problem.allocation.nodes().len()],
             hop_bytes: 0.0,
             off_node_bytes: 0.0,
             dead: Vec::new(),
-            legs: straight.map_or_else(Vec::new, Straight::none),
+            legs: sums,
+            payload,
         };
         let mut shares = Vec::new();
         for (number, flow) in flows.iter().enumerate() {
@@ -217,8 +286,8 @@ impl Routed {
                 routed.sent[flow.from as usize] += flow.bytes;
                 routed.off_node_bytes += flow.bytes;
             }
-            if let Some(straight) = straight {
-                routed.add_straight(problem, straight, flow);
+            if let Some(legs) = legs {
+                routed.add(problem, legs, flow);
                 continue;
             }
             shares.clear();
@@ -240,10 +309,21 @@ impl Routed {
         Some(routed)
     }
 
-    /// Adds a flow in straight legs.
-    fn add_straight(&mut self, problem: &Problem<'_>, straight: &Straight, flow: &Flow) {
-        let hops = straight.add((flow.from, flow.to), flow.load, &mut self.legs);
-        self.hop_bytes += flow.bytes * f64::from(hops);
+    /// Adds a flow to the sums of legs.
+    fn add(&mut self, problem: &Problem<'_>, legs: &Legs<'_>, flow: &Flow) {
+        let ends = (flow.from, flow.to);
+        match legs {
+            Legs::Straight(straight) => {
+                let hops = straight.add(ends, flow.load, &mut self.legs);
+                self.hop_bytes += flow.bytes * f64::from(hops);
+            }
+            Legs::Crossed(crossed) => {
+                crossed.add(ends, flow.load, &mut self.legs);
+                if problem.loads.is_some() {
+                    crossed.add(ends, flow.bytes, &mut self.payload);
+                }
+            }
+        }
         let node = |place| problem.fabric.node(problem.node_at(place));
         for link in [node(flow.from).inject, node(flow.to).eject] {
             self.link_bytes[link.index()] += flow.load;
@@ -255,19 +335,21 @@ impl Routed {
 
     /// The sums of two parts.
     fn and(mut self, other: Self) -> Self {
-        let add = |sums: &mut [f64], more: &[f64]| {
-            sums.iter_mut()
-                .zip(more)
-                .for_each(|(sum, more)| *sum += more);
-        };
         add(&mut self.link_bytes, &other.link_bytes);
         add(&mut self.sent, &other.sent);
         add(&mut self.legs, &other.legs);
+        add(&mut self.payload, &other.payload);
         self.hop_bytes += other.hop_bytes;
         self.off_node_bytes += other.off_node_bytes;
         self.dead.extend(other.dead);
         self
     }
+}
+
+/// Adds sums to others.
+fn add(sums: &mut [f64], more: &[f64]) {
+    let both = sums.iter_mut().zip(more);
+    both.for_each(|(sum, more)| *sum += more);
 }
 
 /// Times of the phases' worst links under a placement; `None` if it was stopped.

@@ -5,11 +5,11 @@
 //! group those of its inner links. Two small searches replace a large one whose trials change loads everywhere.
 
 use crate::near::Near;
-use crate::paths::Paths;
 use crate::paths::routers::{Between, RouterPaths};
 use crate::paths::summed::Summed;
 use crate::paths::table::Table;
 use crate::problem::Problem;
+use crate::schedule::Stop;
 use crate::search::{Limits, Weights};
 use hopbyte_fabric::{End, Fabric, Family, RouterId};
 
@@ -35,9 +35,17 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// `None` if routers form no groups, or too few.
-    pub(crate) fn new<B: Between>(problem: &Problem<'_>, paths: &RouterPaths<B>) -> Option<Self> {
+    /// `None` if routers form no groups, or too few, or if stopped.
+    pub(crate) fn new<B: Between>(
+        problem: &Problem<'_>,
+        paths: &RouterPaths<B>,
+        stop: Stop,
+    ) -> Option<Self> {
         let fabric = problem.fabric;
+        // The groups of a HyperX are its longest lines, which are joined by as many links as they have routers.
+        if fabric.family() == Family::HyperX {
+            return None;
+        }
         let router_of = |place: usize| fabric.node(problem.node_at(place as u32)).router;
         let all = of_routers(fabric)?;
         let most = all.iter().max().map_or(0, |&g| g as usize + 1);
@@ -60,7 +68,7 @@ impl Groups {
         let links = Joined::new(problem, groups, |router| {
             number[all[router.index()] as usize]
         });
-        let paths = Summed::new(links.between(paths, &of)?, groups);
+        let paths = Summed::new(links.between(paths, &of, stop)?, groups);
         Some(Self {
             beside: Near::beside(&of),
             alone: Near::beside(&(0..count).collect::<Vec<u32>>()),
@@ -220,6 +228,7 @@ impl Joined {
         &self,
         paths: &RouterPaths<B>,
         of: &[u32],
+        stop: Stop,
     ) -> Option<RouterPaths<Table>> {
         let links = self.weights.hop.len();
         let mut places: Vec<Vec<u32>> = Vec::new();
@@ -236,25 +245,25 @@ impl Joined {
         }
         let mut sums = vec![0.0; links];
         let list = |from: usize, to: usize| {
+            if stop.is_set() {
+                return None;
+            }
             let mut used: Vec<u32> = Vec::new();
             let pairs = (places[from].len() * places[to].len()) as f64;
-            for &a in &places[from] {
-                for &b in &places[to] {
-                    paths.each(a, b, |link, share| {
-                        let number = self.number[link];
-                        if number != u32::MAX {
-                            if sums[number as usize] == 0.0 {
-                                used.push(number);
-                            }
-                            sums[number as usize] += share * self.share[link] / pairs;
-                        }
-                    });
+            paths.all(&places[from], &places[to], |link, share| {
+                let number = self.number[link];
+                if number != u32::MAX {
+                    if sums[number as usize] == 0.0 {
+                        used.push(number);
+                    }
+                    sums[number as usize] += share * self.share[link] / pairs;
                 }
-            }
+            });
             used.sort_unstable();
-            used.iter()
-                .map(|&l| (l, std::mem::take(&mut sums[l as usize])))
-                .collect()
+            let taken = used
+                .iter()
+                .map(|&l| (l, std::mem::take(&mut sums[l as usize])));
+            Some(taken.collect())
         };
         RouterPaths::among(places.len(), links, list)
     }
@@ -263,8 +272,10 @@ impl Joined {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::tests::stored;
+    use crate::paths::Paths;
+    use crate::paths::tests::{on_all, stored};
     use hopbyte_fabric::{Allocation, Exchange, Routing, spec};
+    use std::sync::atomic::AtomicBool;
 
     fn groups_of(text: &str) -> Option<Vec<u32>> {
         by_triangles(&spec::fabric(text).unwrap())
@@ -288,6 +299,23 @@ mod tests {
         }
     }
 
+    /// Lines of a HyperX are no groups, and a search that is stopped waits for none.
+    #[test]
+    fn groups_are_made_of_dragonflies_unless_stopped() {
+        static STOP: AtomicBool = AtomicBool::new(true);
+        let flag = Some(&STOP);
+        let stopped = Stop { flag, until: None };
+        for (machine, stop, found) in [
+            ("hyperx:8x4x4", Stop::default(), false),
+            ("dragonfly:9x4:nodes=2", Stop::default(), true),
+            ("dragonfly:9x4:nodes=2", stopped, false),
+        ] {
+            let groups = |problem: &Problem<'_>| Groups::new(problem, &stored(problem), stop);
+            let made = on_all(machine, &[], |problem| groups(problem).is_some());
+            assert_eq!(made, found, "{machine}");
+        }
+    }
+
     /// Loads of the links between groups equal those of all routes, for any placement inside the groups.
     #[test]
     fn ways_between_groups_carry_what_routes_carry() {
@@ -301,7 +329,7 @@ mod tests {
             let exchange = Exchange::new(tasks as usize, flows).unwrap();
             let problem = Problem::new(&fabric, &routing, &exchange, &allocation);
             let paths = stored(&problem);
-            let groups = Groups::new(&problem, &paths).unwrap();
+            let groups = Groups::new(&problem, &paths, Stop::default()).unwrap();
             let (mut far, mut near) = (0.0, 0.0);
             for (from, message) in exchange.iter() {
                 let (a, b) = (groups.of[from as usize], groups.of[message.to as usize]);

@@ -41,6 +41,7 @@ pub mod budget;
 mod change;
 mod construct;
 mod coords;
+mod crossed;
 mod cuts;
 mod dense;
 mod dual;

@@ -12,7 +12,7 @@ use crate::paths::routers::{Between, Made, RouterDistances, RouterPaths, refuse_
 use crate::paths::summed::Summed;
 use crate::problem::{Baseline, MapError, Objective, Problem};
 use crate::rounds::{Found, Run};
-use crate::schedule::Stop;
+use crate::schedule::{Span, Stop};
 use crate::threads;
 use crate::turns;
 use hopbyte_fabric::hosts::Inside;
@@ -198,6 +198,9 @@ const LEAST_GAIN: f64 = 0.01;
 /// Share of [`Options::seconds`] that is left for the search however long baselines and bounds take.
 const LEAST_SHARE: f64 = 0.25;
 
+/// Share of the time of the search after which it goes without parts of the machine, if they are not made by then.
+const PARTED: f64 = 0.5;
+
 /// Share of the objective that is hardly a gain: headers on the wire differ by less between placements.
 const HARDLY: f64 = 1e-3;
 
@@ -305,6 +308,10 @@ fn searched(
     let reference = current.unwrap_or(0);
     let groups = hosts::whole::fitting(problem);
     let together = |placement: &Placement| hosts::whole::count(problem, groups, placement);
+    let pays = |a: (&Placement, &Evaluation), b: (&Placement, &Evaluation)| {
+        let more = together(a.0).cmp(&together(b.0));
+        more.is_gt() || (more.is_eq() && worth(a.1, b.1, &problem.objective))
+    };
     let better = |a: (&Placement, &Evaluation), b: (&Placement, &Evaluation)| {
         let more = together(a.0).cmp(&together(b.0));
         more.is_gt() || (more.is_eq() && a.1.better_than(b.1, &problem.objective))
@@ -313,10 +320,8 @@ fn searched(
     let mut best = reference;
     for i in 0..candidates.len() {
         let limits = &candidates[reference].2;
-        let pays = worth(placed(i).1, limits, &problem.objective)
-            || together(placed(i).0) > together(placed(reference).0);
         let keeps_limits = placed(i).1.keeps_limits(limits, &problem.objective);
-        if keeps_limits && pays && better(placed(i), placed(best)) {
+        if keeps_limits && pays(placed(i), placed(best)) {
             best = i;
         }
     }
@@ -467,7 +472,12 @@ impl Run<'_> {
     /// Searches on routes between routers.
     fn between<B: Between>(&self, paths: &RouterPaths<B>) -> Result<Found, MapError> {
         let problem = self.problem;
-        let parts = Parts::new(problem, paths, self.options.flag());
+        let flag = self.options.flag();
+        let stop = match self.options.trials {
+            Some(_) => flag,
+            None => Span::begin(self.options.seconds).until(PARTED, flag),
+        };
+        let parts = Parts::new(problem, paths, stop);
         match problem.objective {
             Objective::RouteCost(costs) => {
                 let distances = MatrixDistances {

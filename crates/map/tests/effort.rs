@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{allocation, quick};
-use hopbyte_fabric::{Exchange, Routing, declared, spec};
+use hopbyte_fabric::{Exchange, NodeId, Placement, Routing, declared, spec};
 use hopbyte_map::{Baseline, Certificate, Objective, Options, Problem, baseline, evaluate, map};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -197,4 +197,50 @@ fn levels_of_a_tree_keep_the_laws() {
     }
     // Eight flows and back between the halves, and four within each.
     assert_eq!(last, 2.0 * 1000.0 * (8.0 * 7.0 + 8.0 * 2.0));
+}
+
+/// The launcher's order stays where another baseline is better by half a thousandth and sends twice as much, even if the
+/// current placement is worse than both.
+#[test]
+fn baselines_that_are_hardly_better_do_not_win() {
+    let fabric = spec::fabric("torus:2").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let alloc = allocation(&fabric, &[(0, 2), (1, 2)]);
+    let flows = [(0, 2, 1000.0, 1), (0, 1, 999.5, 1), (3, 2, 999.5, 1)];
+    let exchange = Exchange::new(4, flows).unwrap();
+    let nodes = [0, 1, 1, 0].map(NodeId);
+    let current = Placement::on_nodes(&fabric, &alloc, nodes).unwrap();
+    let problem = Problem {
+        current: Some(&current),
+        ..Problem::new(&fabric, &routing, &exchange, &alloc)
+    };
+    let robin = baseline(&problem, Baseline::RoundRobin, 1)
+        .unwrap()
+        .unwrap();
+    let (_, found) = map(&problem, &quick(1, 0), &|_| {}).unwrap();
+    let robin = evaluate(&problem, &robin).unwrap();
+    let (which, best) = found.best_baseline;
+    assert!(robin.worst_link_seconds < best.worst_link_seconds);
+    assert_eq!(which, Baseline::InOrder);
+}
+
+/// A search that still finds something uses the time it has, and little more.
+#[test]
+fn a_search_by_time_uses_its_time() {
+    let fabric = spec::fabric("torus:8x8x8").unwrap();
+    let routing = Routing::default_for(&fabric);
+    let alloc = allocation(&fabric, &(0..512).map(|n| (n, 1)).collect::<Vec<_>>());
+    let pairs = (0..512u32).flat_map(|t| [7, 91, 200].map(|d| (t, (t * 5 + d) % 512, 8.0, 1)));
+    let exchange = Exchange::new(512, pairs).unwrap();
+    let problem = Problem {
+        objective: Objective::WorstNetworkLink,
+        ..Problem::new(&fabric, &routing, &exchange, &alloc)
+    };
+    let options = Options {
+        seconds: 1.5,
+        trials: None,
+        ..quick(1, 0)
+    };
+    let (_, found) = map(&problem, &options, &|_| {}).unwrap();
+    assert!(found.wall_seconds > 1.3, "{} s", found.wall_seconds);
 }

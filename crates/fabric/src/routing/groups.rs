@@ -169,23 +169,21 @@ impl GroupPaths {
         let (source, target) = hosts_up(fabric, from, to)?;
         let mut all = vec![(source.inject, 1.0), (target.eject, 1.0)];
         let (a, b) = (source.router, target.router);
-        let share = match self.spread {
-            _ if self.group[a.index()] == self.group[b.index()] => 1.0,
-            Spread::Minimal => 1.0,
-            Spread::Valiant => 0.0,
-            Spread::Adaptive(share) => share,
+        let routed = match self.crossing(fabric, a, b) {
+            _ if self.group(a) == self.group(b) => self.local.spread(fabric, a, b, 1.0, &mut all),
+            Some(crossing) => {
+                for &(exit, part) in &crossing.exits {
+                    self.local.spread(fabric, a, exit, part, &mut all);
+                }
+                all.extend(crossing.steps(fabric, self));
+                for &(entry, part) in &crossing.entries {
+                    self.local.spread(fabric, entry, b, part, &mut all);
+                }
+                true
+            }
+            None => false,
         };
-        // Without a usable intermediate group, all traffic is minimal, and vice versa.
-        let mut detour = Vec::new();
-        let mut detoured = share < 1.0 && self.valiant(fabric, a, b, 1.0 - share, &mut detour);
-        let minimal_share = if detoured { share } else { 1.0 };
-        let direct = minimal_share > 0.0 && self.minimal(fabric, a, b, minimal_share, &mut all);
-        if minimal_share > 0.0 && !direct {
-            detour.clear();
-            let apart = self.group(a) != self.group(b);
-            detoured = apart && self.valiant(fabric, a, b, 1.0, &mut detour);
-        }
-        if !direct && !detoured {
+        if !routed {
             return Err(Unroutable {
                 from,
                 to,
@@ -193,39 +191,69 @@ impl GroupPaths {
                 reason: Dead::NoEntry,
             });
         }
-        if detoured {
-            all.append(&mut detour);
-        }
-        all.sort_by_key(|&(link, _)| link);
-        all.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 += next.1;
-            }
-            same
-        });
+        merge(&mut all);
         out.append(&mut all);
         Ok(())
     }
 
-    /// Adds minimal paths between routers with `weight`; returns false without adding if there is none.
-    fn minimal(
+    /// Adds the links between two routers of a group, with traffic `weight`; false without adding if no path joins them.
+    pub fn inside(
+        &self,
+        fabric: &Fabric,
+        (from, to): (RouterId, RouterId),
+        weight: f64,
+        out: &mut Vec<(LinkId, f64)>,
+    ) -> bool {
+        self.local.spread(fabric, from, to, weight, out)
+    }
+
+    /// The routes between routers of two groups, without their legs to exits and from entries: the same for all routers of
+    /// the parts of these ([`GroupPaths::parts`]). `None` in one group, and without a route.
+    pub fn crossing(&self, fabric: &Fabric, a: RouterId, b: RouterId) -> Option<Crossing> {
+        if self.group(a) == self.group(b) {
+            return None;
+        }
+        let share = match self.spread {
+            Spread::Minimal => 1.0,
+            Spread::Valiant => 0.0,
+            Spread::Adaptive(share) => share,
+        };
+        // Without a usable intermediate group, all traffic is minimal, and vice versa.
+        let mut ways = Vec::new();
+        if share < 1.0 {
+            ways = self.ways(fabric, a, b);
+        }
+        let mut gates = Vec::new();
+        if share > 0.0 || ways.is_empty() {
+            gates = self.usable(fabric, a, b);
+        }
+        if share >= 1.0 && gates.is_empty() {
+            ways = self.ways(fabric, a, b);
+        }
+        let direct = match (gates.is_empty(), ways.is_empty()) {
+            (true, true) => return None,
+            (true, false) => 0.0,
+            (false, true) => 1.0,
+            (false, false) => share,
+        };
+        let mut found = Crossing::default();
+        found.add_direct(fabric, &gates, direct);
+        found.add_detours(&mut ways, 1.0 - direct);
+        merge(&mut found.exits);
+        merge(&mut found.entries);
+        Some(found)
+    }
+
+    /// The links between two groups over which minimal paths lead, with their ends.
+    fn usable(
         &self,
         fabric: &Fabric,
         a: RouterId,
         b: RouterId,
-        weight: f64,
-        out: &mut Vec<(LinkId, f64)>,
-    ) -> bool {
-        let pair = (self.group[a.index()], self.group[b.index()]);
-        if pair.0 == pair.1 {
-            return self.local.spread(fabric, a, b, weight, out);
-        }
-        let usable: Vec<(LinkId, RouterId, RouterId)> = self
-            .gateways
-            .get(&pair)
-            .into_iter()
-            .flatten()
+    ) -> Vec<(LinkId, RouterId, RouterId)> {
+        let pair = (self.group(a), self.group(b));
+        let gates = self.gateways.get(&pair).into_iter().flatten();
+        gates
             .filter_map(|&gate| {
                 let (exit, entry) = ends(fabric, gate)?;
                 self.local
@@ -233,40 +261,7 @@ impl GroupPaths {
                     .and(self.local.distance(entry, b))?;
                 Some((gate, exit, entry))
             })
-            .collect();
-        let total: f64 = usable
-            .iter()
-            .map(|(gate, ..)| fabric.link(*gate).capacity().0)
-            .sum();
-        for &(gate, exit, entry) in &usable {
-            let part = weight * (fabric.link(gate).capacity().0 / total);
-            self.local.spread(fabric, a, exit, part, out);
-            out.push((gate, part));
-            self.local.spread(fabric, entry, b, part, out);
-        }
-        !usable.is_empty()
-    }
-
-    /// Adds Valiant paths with `weight`; returns false without adding if no other group is usable.
-    fn valiant(
-        &self,
-        fabric: &Fabric,
-        a: RouterId,
-        b: RouterId,
-        weight: f64,
-        out: &mut Vec<(LinkId, f64)>,
-    ) -> bool {
-        let ways = self.ways(fabric, a, b);
-        for group in &ways {
-            let each = weight / (ways.len() * group.len()) as f64;
-            for way in group {
-                self.local.spread(fabric, a, way.exit, each, out);
-                self.local.spread(fabric, way.middle, way.leave, each, out);
-                self.local.spread(fabric, way.entry, b, each, out);
-                out.extend([(way.first, each), (way.second, each)]);
-            }
-        }
-        !ways.is_empty()
+            .collect()
     }
 
     /// The paths through every usable other group. A packet enters the group over any link from the source group and
@@ -356,6 +351,75 @@ impl GroupPaths {
         }
         ways
     }
+}
+
+/// Routes between two groups without their first and last legs: shares of the traffic.
+#[derive(Clone, Debug, Default)]
+pub struct Crossing {
+    /// Routers at which it leaves the source's group.
+    pub exits: Vec<(RouterId, f64)>,
+    /// Links between groups.
+    pub gates: Vec<(LinkId, f64)>,
+    /// Legs between routers of other groups.
+    pub through: Vec<((RouterId, RouterId), f64)>,
+    /// Routers at which it enters the target's group.
+    pub entries: Vec<(RouterId, f64)>,
+}
+
+impl Crossing {
+    /// Links beyond both groups, some of them several times.
+    pub fn steps(&self, fabric: &Fabric, paths: &GroupPaths) -> Vec<(LinkId, f64)> {
+        let mut all = self.gates.clone();
+        for &((from, to), part) in &self.through {
+            paths.local.spread(fabric, from, to, part, &mut all);
+        }
+        all
+    }
+
+    /// Minimal paths with `weight`, by capacity.
+    fn add_direct(&mut self, fabric: &Fabric, gates: &[(LinkId, RouterId, RouterId)], weight: f64) {
+        let capacity = |gate: LinkId| fabric.link(gate).capacity().0;
+        let total: f64 = gates.iter().map(|(gate, ..)| capacity(*gate)).sum();
+        for &(gate, exit, entry) in gates.iter().filter(|_| weight > 0.0) {
+            let part = weight * (capacity(gate) / total);
+            self.exits.push((exit, part));
+            self.gates.push((gate, part));
+            self.entries.push((entry, part));
+        }
+    }
+
+    /// Valiant paths with `weight`: every group with paths as much, and every path of a group.
+    fn add_detours(&mut self, ways: &mut [Vec<Detour>], weight: f64) {
+        let groups = ways.len();
+        for ways in ways.iter_mut().filter(|_| weight > 0.0) {
+            let each = weight / (groups * ways.len()) as f64;
+            let legs = ways.iter().map(|way| ((way.middle, way.leave), each));
+            self.through.extend(legs);
+            for same in ways.chunk_by(|a, b| a.first == b.first) {
+                let part = each * same.len() as f64;
+                self.exits.push((same[0].exit, part));
+                self.gates.push((same[0].first, part));
+            }
+            ways.sort_by_key(|way| way.second);
+            for same in ways.chunk_by(|a, b| a.second == b.second) {
+                let part = each * same.len() as f64;
+                self.entries.push((same[0].entry, part));
+                self.gates.push((same[0].second, part));
+            }
+        }
+    }
+}
+
+/// Adds up shares of the same link or router, and puts them in order.
+pub fn merge<K: Copy + Ord>(all: &mut Vec<(K, f64)>) {
+    all.sort_by_key(|&(key, _)| key);
+    all.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
 }
 
 /// One path through an intermediate group: local to `exit`, over `first` to `middle`, local to `leave`, over `second`

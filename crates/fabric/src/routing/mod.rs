@@ -19,7 +19,7 @@ mod unroutable;
 mod up_down;
 
 pub use dimension_order::DimensionOrder;
-pub use groups::{GroupPaths, Spread};
+pub use groups::{Crossing, GroupPaths, Spread, merge};
 pub use hosts::HostRouting;
 pub use legs::{Leg, Legs};
 pub use mean_hops::MeanHops;

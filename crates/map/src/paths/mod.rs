@@ -27,6 +27,13 @@ pub(crate) trait Paths: Sync {
     /// Calls `f(link, share)` for every link from `a` to `b`; no call if they are the same place.
     fn each(&self, a: u32, b: u32, f: impl FnMut(usize, f64));
 
+    /// Adds many flows, (from, to, bytes), to the loads of links.
+    fn load(&self, flows: impl Iterator<Item = (u32, u32, f64)>, load: &mut [f64]) {
+        for (a, b, bytes) in flows {
+            self.each(a, b, |link, share| load[link] += bytes * share);
+        }
+    }
+
     /// A table of prices for [`Paths::price`], all zero.
     fn prices(&self) -> Prices;
 

@@ -18,6 +18,20 @@ pub(crate) trait Between: Sync {
     /// Calls `f(link, share)` for every link.
     fn each(&self, router: u32, column: u32, f: impl FnMut(usize, f64));
 
+    /// Adds flows, (router, column, bytes), to the loads of links.
+    fn load(&self, flows: impl Iterator<Item = (u32, u32, f64)>, load: &mut [f64]) {
+        for (a, b, bytes) in flows {
+            self.each(a, b, |link, share| load[link] += bytes * share);
+        }
+    }
+
+    /// Calls `f(link, share)` for every link of the routes from each of some routers to each of some columns.
+    fn all(&self, from: &[u32], to: &[u32], mut f: impl FnMut(usize, f64)) {
+        for &a in from {
+            to.iter().for_each(|&b| self.each(a, b, &mut f));
+        }
+    }
+
     /// `first` plus the sum of price × share.
     fn price(&self, pair: (u32, u32), prices: &[f64], first: f64) -> f64;
 
@@ -116,11 +130,12 @@ impl RouterPaths<Table> {
     }
 
     /// Routes between `routers` routers with one place each; the last link number stands for all host links.
-    /// `list(from, to)` gives the other links with their shares. `None` if they would take too much memory.
+    /// `list(from, to)` gives the other links with their shares. `None` if it gives none, or if they would take too much
+    /// memory.
     pub(crate) fn among(
         routers: usize,
         links: usize,
-        list: impl FnMut(usize, usize) -> Vec<(u32, f64)>,
+        list: impl FnMut(usize, usize) -> Option<Vec<(u32, f64)>>,
     ) -> Option<Self> {
         let all: Vec<u32> = (0..routers as u32).collect();
         let own = vec![links as u32 - 1; routers];
@@ -185,6 +200,15 @@ impl<B: Between> RouterPaths<B> {
     pub(crate) fn routers(&self) -> &[u32] {
         &self.router
     }
+
+    /// Calls `f(link, share)` for the links between routers from each of some places to each of others. Shares of a link may
+    /// come together.
+    pub(crate) fn all(&self, from: &[u32], to: &[u32], f: impl FnMut(usize, f64)) {
+        let from = from.iter().map(|&place| self.router[place as usize]);
+        let to = to.iter().map(|&place| self.column[place as usize]);
+        let (from, to): (Vec<u32>, Vec<u32>) = (from.collect(), to.collect());
+        self.between.all(&from, &to, f);
+    }
 }
 
 /// Hops between places.
@@ -242,7 +266,12 @@ impl Ends {
     /// Where routes lead to routers: refuses nodes whose own links are down, which stand for no router.
     fn check_own(&self, problem: &Problem<'_>) -> Result<(), MapError> {
         let (mut dead, mut shares) = (Vec::new(), Vec::new());
-        for &to in self.nodes.iter().filter(|_| self.to_routers) {
+        let fabric = problem.fabric;
+        let is_down = |&&n: &&NodeId| {
+            let own = [fabric.node(n).inject, fabric.node(n).eject];
+            self.to_routers && !own.iter().all(|&l| fabric.link(l).is_up())
+        };
+        for &to in self.nodes.iter().filter(is_down) {
             let from = self.sources.iter().find(|&&s| s != to);
             let routes = from.map(|&from| [(from, to), (to, from)]);
             for (from, to) in routes.into_iter().flatten() {
@@ -347,6 +376,20 @@ impl<B: Between> Paths for RouterPaths<B> {
         f(self.inject[a] as usize, 1.0);
         self.between.each(self.router[a], self.column[b], &mut f);
         f(self.eject[b] as usize, 1.0);
+    }
+
+    fn load(&self, flows: impl Iterator<Item = (u32, u32, f64)>, load: &mut [f64]) {
+        let mut own = vec![0.0; self.router.len() * 2];
+        let flows = flows.filter(|(a, b, _)| a != b).map(|(a, b, bytes)| {
+            own[a as usize * 2] += bytes;
+            own[b as usize * 2 + 1] += bytes;
+            (self.router[a as usize], self.column[b as usize], bytes)
+        });
+        self.between.load(flows, load);
+        for (place, own) in own.chunks(2).enumerate() {
+            load[self.inject[place] as usize] += own[0];
+            load[self.eject[place] as usize] += own[1];
+        }
     }
 
     fn prices(&self) -> Prices {

@@ -95,10 +95,10 @@ impl Table {
         }))
     }
 
-    /// `list(from, to)` for all pairs of routers; `None` if they would take too much memory.
+    /// `list(from, to)` for all pairs of routers; `None` if one is, or if they would take too much memory.
     pub(super) fn among(
         routers: usize,
-        mut list: impl FnMut(usize, usize) -> Vec<(u32, f64)>,
+        mut list: impl FnMut(usize, usize) -> Option<Vec<(u32, f64)>>,
     ) -> Option<Self> {
         let mut lists = Lists::new();
         for from in 0..routers {
@@ -106,7 +106,7 @@ impl Table {
                 lists.push(if from == to {
                     Vec::new()
                 } else {
-                    list(from, to)
+                    list(from, to)?
                 });
             }
             if lists.entries() > MAX_ENTRIES {

@@ -7,15 +7,12 @@
 
 use crate::paths::lists::Lists;
 use crate::threads::each;
-use hopbyte_fabric::routing::GroupPaths;
-use hopbyte_fabric::{End, Fabric, LinkId, NodeId, Routing};
+use hopbyte_fabric::routing::{GroupPaths, merge};
+use hopbyte_fabric::{Fabric, LinkId, NodeId, RouterId, Routing};
 use std::collections::HashMap;
 
 /// Greatest number of pairs of routers of the same group, and of routers and groups.
 const MOST_PAIRS: usize = 1 << 25;
-
-/// Rows of lists that are made side by side.
-const ROWS: usize = 64;
 
 /// See the module documentation. Routers are numbered by their place among the sources.
 pub(crate) struct Grouped {
@@ -40,15 +37,6 @@ struct Place {
     number: u32,
 }
 
-/// A part of a route between two groups.
-#[derive(Clone, Copy)]
-enum Part {
-    All,
-    Out,
-    Middle,
-    Into,
-}
-
 /// Numbers of the lists of a pair: inside the group, or out, middle and into.
 enum Parts {
     Local(usize),
@@ -61,51 +49,66 @@ impl Grouped {
         let Routing::Groups(paths) = routing else {
             return None;
         };
-        let group_of = |n: NodeId| paths.group(fabric.node(n).router);
         let (place, members) = divided(fabric, paths, sources)?;
-        // No route, no list: see [`Self::joins`].
-        let steps = |from: NodeId, to: NodeId, part: Part| {
-            let mut all = Vec::new();
-            if from != to {
-                let _ = routing.shares(fabric, from, to, &mut all);
-            }
-            let own = [fabric.node(from).inject, fabric.node(to).eject];
-            let ends = [group_of(from), group_of(to)];
-            all.retain(|&(link, _)| {
-                let inside = ends.map(|group| is_inside(paths, fabric, link, group));
-                let is_in_part = match part {
-                    Part::All => true,
-                    Part::Out => inside[0],
-                    Part::Middle => inside == [false; 2],
-                    Part::Into => inside[1],
-                };
-                is_in_part && !own.contains(&link)
-            });
-            all
-        };
         let groups = members.len();
-        let first = |group: usize| sources[members[group][0] as usize];
-        let is_in = |router: usize, group: usize| place[router].group as usize == group;
-        let out = lists(sources.len(), groups, |router, group| {
-            match is_in(router, group) {
-                true => Vec::new(),
-                false => steps(sources[router], first(group), Part::Out),
+        let router = |source: u32| fabric.node(sources[source as usize]).router;
+        // No route, no list: see [`Self::joins`]. Two routers of one group differ in nothing else, so that every pair of
+        // groups is looked at once.
+        let part = |from: usize, to: usize| -> [Lists; 3] {
+            let mut lists = [(); 3].map(|()| Lists::new());
+            let crossing = (from != to)
+                .then(|| paths.crossing(fabric, router(members[from][0]), router(members[to][0])))
+                .flatten()
+                .unwrap_or_default();
+            let mut push = |number: usize, steps: Vec<(LinkId, f64)>| {
+                lists[number].push(
+                    merged(steps)
+                        .into_iter()
+                        .map(|(link, share)| (link.0, share)),
+                );
+            };
+            for &a in &members[from] {
+                let legs = crossing.exits.iter();
+                push(
+                    0,
+                    inside(fabric, paths, legs.map(|&(exit, s)| ((router(a), exit), s))),
+                );
             }
-        });
-        let middle = lists(groups, groups, |from, to| match from == to {
-            true => Vec::new(),
-            false => steps(first(from), first(to), Part::Middle),
-        });
-        let into = lists(groups, sources.len(), |group, router| {
-            match is_in(router, group) {
-                true => Vec::new(),
-                false => steps(first(group), sources[router], Part::Into),
+            push(1, crossing.steps(fabric, paths));
+            for &b in &members[to] {
+                let legs = crossing.entries.iter();
+                push(
+                    2,
+                    inside(
+                        fabric,
+                        paths,
+                        legs.map(|&(entry, s)| ((entry, router(b)), s)),
+                    ),
+                );
             }
+            lists
+        };
+        let rows = each(groups, &|from| {
+            let parts = (0..groups).map(|to| part(from, to));
+            parts.collect::<Vec<_>>()
         });
+        let (mut out, mut middle, mut into) = (Lists::new(), Lists::new(), Lists::new());
+        for place in &place {
+            for part in &rows[place.group as usize] {
+                out.copy(&part[0], place.number as usize);
+            }
+        }
+        for row in &rows {
+            row.iter().for_each(|part| middle.append(&part[1]));
+            for place in &place {
+                into.copy(&row[place.group as usize][2], place.number as usize);
+            }
+        }
         let mut local = Lists::new();
-        for (router, &from) in sources.iter().enumerate() {
-            for &to in &members[place[router].group as usize] {
-                let steps = steps(from, sources[to as usize], Part::All);
+        for (from, place) in (0..).zip(&place) {
+            for &to in &members[place.group as usize] {
+                let leg = [((router(from), router(to)), 1.0)];
+                let steps = merged(inside(fabric, paths, leg.into_iter()));
                 local.push(steps.into_iter().map(|(link, share)| (link.0, share)));
             }
         }
@@ -171,6 +174,52 @@ impl Grouped {
         }
     }
 
+    /// Calls `f(link, share)` for the links from each router of one group to each of another; false if they are not in one
+    /// group each.
+    pub(crate) fn all(&self, from: &[u32], to: &[u32], mut f: impl FnMut(usize, f64)) -> bool {
+        let group = |routers: &[u32]| {
+            let mut all = routers.iter().map(|&r| self.place[r as usize].group);
+            let first = all.next()?;
+            all.all(|group| group == first).then_some(first)
+        };
+        let (Some(x), Some(y)) = (group(from), group(to)) else {
+            return false;
+        };
+        let Parts::Far([_, middle, _]) = self.parts(from[0], to[0]) else {
+            return false;
+        };
+        let (sources, targets) = (from.len() as f64, to.len() as f64);
+        for &a in from {
+            let out = a as usize * self.groups + y as usize;
+            self.out.each(out, |link, share| f(link, share * targets));
+        }
+        self.middle
+            .each(middle, |link, share| f(link, share * sources * targets));
+        for &b in to {
+            let into = x as usize * self.place.len() + b as usize;
+            self.into.each(into, |link, share| f(link, share * sources));
+        }
+        true
+    }
+
+    /// Adds flows, (from, to, bytes), to the loads of links: bytes on a list are summed first, and each list is gone
+    /// through once.
+    pub(crate) fn load(&self, flows: impl Iterator<Item = (u32, u32, f64)>, load: &mut [f64]) {
+        let all = [&self.out, &self.middle, &self.into, &self.local];
+        let mut sums = all.map(|lists| vec![0.0; lists.count()]);
+        for (a, b, bytes) in flows {
+            match self.parts(a, b) {
+                Parts::Local(at) => sums[3][at] += bytes,
+                Parts::Far(far) => (0..3).for_each(|part| sums[part][far[part]] += bytes),
+            }
+        }
+        for (lists, sums) in all.iter().zip(&sums) {
+            for (at, &bytes) in sums.iter().enumerate().filter(|sum| *sum.1 != 0.0) {
+                lists.each(at, |link, share| load[link] += bytes * share);
+            }
+        }
+    }
+
     /// `first` plus the sum of price × share.
     #[inline]
     pub(crate) fn price(&self, (a, b): (u32, u32), prices: &[f64], first: f64) -> f64 {
@@ -196,11 +245,23 @@ impl Grouped {
     }
 }
 
-fn is_inside(paths: &GroupPaths, fabric: &Fabric, link: LinkId, group: u32) -> bool {
-    match (fabric.link(link).from, fabric.link(link).to) {
-        (End::Router(a), End::Router(b)) => paths.group(a) == group && paths.group(b) == group,
-        _ => false,
+/// Links of legs inside groups.
+fn inside(
+    fabric: &Fabric,
+    paths: &GroupPaths,
+    legs: impl Iterator<Item = ((RouterId, RouterId), f64)>,
+) -> Vec<(LinkId, f64)> {
+    let mut steps = Vec::new();
+    for (leg, share) in legs {
+        paths.inside(fabric, leg, share, &mut steps);
     }
+    steps
+}
+
+/// Every link once, in order.
+fn merged(mut steps: Vec<(LinkId, f64)>) -> Vec<(LinkId, f64)> {
+    merge(&mut steps);
+    steps
 }
 
 /// [`places`] by the parts of groups; `None` if their lists would not fit.
@@ -241,27 +302,4 @@ fn places(sources: &[NodeId], group_of: impl Fn(NodeId) -> u32) -> (Vec<Place>, 
         first += members[place.group as usize].len() as u32;
     }
     (place, members)
-}
-
-/// Lists by row and column.
-fn lists(
-    rows: usize,
-    columns: usize,
-    list: impl Fn(usize, usize) -> Vec<(LinkId, f64)> + Sync,
-) -> Lists {
-    let mut all = Lists::new();
-    let rows: Vec<usize> = (0..rows).collect();
-    for part in rows.chunks(ROWS) {
-        let row = |&row: &usize| {
-            let mut lists = Lists::new();
-            for column in 0..columns {
-                let steps = list(row, column).into_iter();
-                lists.push(steps.map(|(link, share)| (link.0, share)));
-            }
-            lists
-        };
-        let made = each(part.len(), &|number| row(&part[number]));
-        made.iter().for_each(|lists| all.append(lists));
-    }
-    all
 }

@@ -153,6 +153,24 @@ impl Between for Computed<'_> {
         }
     }
 
+    fn load(&self, flows: impl Iterator<Item = (u32, u32, f64)>, load: &mut [f64]) {
+        if let Form::Grouped(grouped) = &self.form {
+            return grouped.load(flows, load);
+        }
+        for (a, b, bytes) in flows {
+            self.each(a, b, |link, share| load[link] += bytes * share);
+        }
+    }
+
+    fn all(&self, from: &[u32], to: &[u32], mut f: impl FnMut(usize, f64)) {
+        match &self.form {
+            Form::Grouped(grouped) if grouped.all(from, to, &mut f) => {}
+            _ => from.iter().for_each(|&a| {
+                to.iter().for_each(|&b| self.each(a, b, &mut f));
+            }),
+        }
+    }
+
     #[inline]
     fn price(&self, (router, column): (u32, u32), prices: &[f64], first: f64) -> f64 {
         if let Form::Grouped(grouped) = &self.form {

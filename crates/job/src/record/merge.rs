@@ -9,7 +9,9 @@ use hopbyte_fabric::Traffic;
 use hopbyte_observe::read_traffic;
 use hopbyte_observe::text::{Limits, Text, lossy};
 use hopbyte_observe::trace::recorded;
-use hopbyte_observe::traffic::{INCOMPLETE, Others, RankHead, incomplete, live, unknown};
+use hopbyte_observe::traffic::{
+    INCOMPLETE, Others, RankHead, first_ranks, incomplete, live, unknown,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -207,13 +209,11 @@ impl Ranks {
             .filter(|r| !self.ranks.contains_key(r))
             .collect();
         if !absent.is_empty() {
-            let named: Vec<String> = absent.iter().take(8).map(ToString::to_string).collect();
-            let more = if absent.len() > 8 { ", …" } else { "" };
             return Some(format!(
-                "{} of {} ranks left no record ({}{more}): {}",
+                "{} of {} ranks left no record ({}): {}",
                 absent.len(),
                 self.size,
-                named.join(", "),
+                first_ranks(&absent),
                 self.reason(&absent)
             ));
         }
@@ -247,13 +247,11 @@ impl Ranks {
         let mut calls: Vec<_> = calls.into_iter().collect();
         calls.sort_by_key(|(_, (ranks, _))| std::cmp::Reverse(ranks.len()));
         let calls = calls.into_iter().map(|(name, (ranks, most))| {
-            let some: Vec<String> = ranks.iter().take(8).map(ToString::to_string).collect();
-            let more = if ranks.len() > 8 { ", …" } else { "" };
             let time = match most > 0.0 {
                 true => format!(" for up to {most:.1} s"),
                 false => String::new(),
             };
-            format!("{name}: {}{more}{time}", some.join(", "))
+            format!("{name}: {}{time}", first_ranks(&ranks))
         });
         let calls: Vec<String> = calls.collect();
         (!calls.is_empty()).then(|| format!("ranks that ended within a call: {}", calls.join("; ")))

@@ -36,7 +36,9 @@ use hopbyte_fabric::{Traffic, declared};
 #[cfg(test)]
 pub(crate) use entries::LIMITS;
 pub use entries::MAX_TASKS;
-pub use record::{ByHost, INCOMPLETE, Others, RankHead, RankTimes, incomplete, unknown};
+pub use record::{
+    ByHost, INCOMPLETE, Others, RankHead, RankTimes, first_ranks, incomplete, unknown,
+};
 pub use spmv::product;
 pub use training::{Measured, Measurement, measurement};
 

@@ -213,6 +213,13 @@ pub(crate) fn release(version: &str) -> Option<(u32, u32)> {
 /// Start of a note about traffic that is not in a record.
 pub const INCOMPLETE: &str = "incomplete: ";
 
+/// The first of some ranks, for a sentence.
+pub fn first_ranks(ranks: &[impl ToString]) -> String {
+    let first: Vec<String> = ranks.iter().take(8).map(ToString::to_string).collect();
+    let more = if ranks.len() > 8 { ", …" } else { "" };
+    first.join(", ") + more
+}
+
 /// A note if ranks did not end by `MPI_Finalize`: how many, and the causes with their first ranks. `ended` holds ranks
 /// with the word of their trailer.
 pub fn incomplete<'a>(ended: impl Iterator<Item = (u32, &'a str)>) -> Option<String> {
@@ -227,11 +234,7 @@ pub fn incomplete<'a>(ended: impl Iterator<Item = (u32, &'a str)>) -> Option<Str
     }
     let causes: Vec<String> = causes
         .iter()
-        .map(|(cause, ranks)| {
-            let first: Vec<String> = ranks.iter().take(8).map(u32::to_string).collect();
-            let more = if ranks.len() > 8 { ", …" } else { "" };
-            format!("{cause}: {}{more}", first.join(", "))
-        })
+        .map(|(cause, ranks)| format!("{cause}: {}", first_ranks(ranks)))
         .collect();
     (cut > 0).then(|| {
         format!(

@@ -295,8 +295,8 @@ def history(
 
     ``start`` and ``end`` are seconds since 1970, ``links`` names of links (all that were read by default). Columns:
     ``time_seconds``, ``window_seconds``, ``link``, ``link_number``, ``received_bytes``, ``used_ratio``,
-    ``input_stall_ratio``, ``credit_stall_ratio``, ``errors``, ``errors_at_least`` (whether there may be more); missing values are
-    not-a-number. Caveats are in ``frame.attrs["notes"]``.
+    ``input_stall_ratio``, ``credit_stall_ratio``, ``errors``, ``errors_at_least`` (whether there may be more); missing
+    values are not-a-number. Caveats are in ``frame.attrs["notes"]``.
     """
     import pandas as pd
 

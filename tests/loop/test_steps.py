@@ -213,7 +213,8 @@ def test_the_list_of_exported_variables_gets_the_recorders(site: Site, listed: s
     srun = site.folder / "srun"
     srun.write_text("#!/bin/sh\nprintenv SLURM_EXPORT_ENV > seen\n")
     srun.chmod(0o755)
-    line = [str(hopbyte_binary()), "record", "--flavour", "ompi", "--libraries", ".", "-o", "out", "--", "./srun", "./app"]
+    record = [str(hopbyte_binary()), "record", "--flavour", "ompi", "--libraries", ".", "-o", "out"]
+    line = [*record, "--", "./srun", "./app"]
     environment = {**os.environ, "SLURM_EXPORT_ENV": listed}
     done = subprocess.run(line, cwd=site.folder, env=environment, capture_output=True, text=True, check=False)
     assert (site.folder / "seen").read_text() == passed + "\n", done.stderr

@@ -151,7 +151,7 @@ def read_record(path: Path) -> Record:
             record.sizes[record.phases[int(f[0])], f[1], f[2], int(f[3])].add(f[4])
         elif key == "R":
             add(record.rma[record.phases[int(f[0])], f[1], f[2], int(f[3])], f[4:])
-        elif key in ("time", "setting", "unknown", "call", "mpi", "order"):
+        elif key in ("time", "setting", "unknown", "call", "inside", "mpi", "order"):
             pass
         else:
             assert len(f) == 1, line

@@ -99,6 +99,9 @@ fn unwritten(folder: &Path) -> Result<BTreeSet<usize>> {
     Ok(entries(folder)?.iter().filter_map(rank).collect())
 }
 
+/// Seconds in a call that a note is worth: most ranks of a job that is ended are in some call.
+const HELD: f64 = 1.0;
+
 /// Metadata of the ranks' files.
 #[derive(Debug, Default)]
 pub struct Ranks {
@@ -236,10 +239,11 @@ impl Ranks {
             .collect()
     }
 
-    /// The calls in which ranks were at their ends, most ranks first: of a job that hung, which rank waited where.
+    /// The calls in which ranks were at their ends for long, most ranks first: of a job that hung, which rank waited where.
     fn held(&self) -> Option<String> {
         let mut calls: BTreeMap<&str, (Vec<usize>, f64)> = BTreeMap::new();
-        for (&rank, (name, seconds)) in &self.inside {
+        let long = |seconds: Option<f64>| seconds.is_none_or(|s| s >= HELD);
+        for (&rank, (name, seconds)) in self.inside.iter().filter(|i| long(i.1.1)) {
             let call = calls.entry(name).or_default();
             call.0.push(rank);
             call.1 = call.1.max(seconds.unwrap_or(0.0));

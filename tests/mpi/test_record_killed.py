@@ -42,12 +42,27 @@ def counts(record: Record, sizes: bool) -> list[object]:
     return [record.point, record.pairs, record.calls, record.rma, *([record.sizes] if sizes else [])]
 
 
+def compiled(mpi: Mpi, folder: Path, source: str) -> Path:
+    """A program of a few lines."""
+    (folder / "program.c").write_text(source)
+    run_command([mpi.compiler, "program.c", "-o", "program"], folder).ok()
+    return folder / "program"
+
+
+def recorded(
+    mpi: Mpi, folder: Path, *program: str | Path, options: list[str] | None = None, environment: dict[str, str] | None = None
+):
+    """Runs a program with all ranks under `hopbyte record`."""
+    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), *patience(), "--"]
+    launched = [*mpi.command(RANKS, {}, options or []), *map(str, program)]
+    return run_command([*command, *launched], folder, environment)
+
+
 def end(mpi: Mpi, folder: Path, *way: str, environment: dict[str, str] | None = None):
     """Runs the traffic program under `hopbyte record` to the given end."""
-    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), *patience(), "--"]
-    program = [str(mpi.build("traffic.c")), KINDS, "1", "end", *way]
+    program = [mpi.build("traffic.c"), KINDS, "1", "end", *way]
     options = ["--mca", "osc", "sm"] if mpi is OMPI else []
-    return run_command([*command, *mpi.command(RANKS, {}, options), *program], folder, environment)
+    return recorded(mpi, folder, *program, options=options, environment=environment)
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +171,7 @@ def test_a_thread_ends_the_process(mpi: Mpi, way: str, cause: str, tmp_path: Pat
     """Another thread than the one inside MPI ends the process: every rank's counts are there."""
     (tmp_path / "leaves.c").write_text(LEAVES)
     run_command([mpi.compiler, "-O1", "-pthread", "leaves.c", "-o", "leaves"], tmp_path).ok()
-    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), *patience(), "--"]
-    result = run_command([*command, *mpi.command(RANKS, {}, []), "./leaves", way], tmp_path)
+    result = recorded(mpi, tmp_path, "./leaves", way)
     answer = json.loads(result.out.splitlines()[-1])
     assert result.code == 1 and not answer["complete"]
     assert {row["rank"]: row["cause"] for row in answer["cut"]}[1] == cause
@@ -313,14 +327,13 @@ def test_a_kill_at_any_moment_counts_nothing_twice(table: str, tmp_path: Path) -
 
 
 def test_time_of_a_killed_rank_ends_with_its_last_call(tmp_path: Path) -> None:
-    source = tmp_path / "slow.c"
-    source.write_text(
+    program = compiled(
+        MPICH,
+        tmp_path,
         "#include <mpi.h>\n#include <signal.h>\n#include <unistd.h>\n"
         "int main(int c,char**v){int x=1,y;MPI_Init(&c,&v);for(int i=0;i<4;i++){usleep(100000);"
-        "MPI_Sendrecv(&x,1,MPI_INT,0,0,&y,1,MPI_INT,0,0,MPI_COMM_WORLD,MPI_STATUS_IGNORE);}raise(SIGKILL);return 0;}\n"
+        "MPI_Sendrecv(&x,1,MPI_INT,0,0,&y,1,MPI_INT,0,0,MPI_COMM_WORLD,MPI_STATUS_IGNORE);}raise(SIGKILL);return 0;}\n",
     )
-    program = tmp_path / "slow"
-    run_command([MPICH.compiler, str(source), "-o", str(program)], tmp_path).ok()
     command = [str(hopbyte_binary()), "record", "--flavour", "mpich", "--libraries", str(BUILD), "--json"]
     result = run_command([*command, "--", str(program)], tmp_path)
     answer = json.loads(result.out.splitlines()[-1])
@@ -332,17 +345,15 @@ def test_time_of_a_killed_rank_ends_with_its_last_call(tmp_path: Path) -> None:
 @each_mpi
 def test_a_job_that_hangs_says_where(mpi: Mpi, tmp_path: Path) -> None:
     """Rank 0 waits for a message that nobody sends, the others for rank 0, until SIGTERM: time in MPI, not computation."""
-    source = tmp_path / "hang.c"
-    source.write_text(
+    program = compiled(
+        mpi,
+        tmp_path,
         "#include <mpi.h>\n#include <signal.h>\n#include <unistd.h>\n"
         "int main(int c,char**v){int r,x;MPI_Init(&c,&v);MPI_Comm_rank(MPI_COMM_WORLD,&r);usleep(200000);"
         "if(!fork()){sleep(2);kill(getppid(),SIGTERM);_exit(0);}"
-        "if(!r)MPI_Recv(&x,1,MPI_INT,1,9,MPI_COMM_WORLD,MPI_STATUS_IGNORE);else MPI_Barrier(MPI_COMM_WORLD);return 0;}\n"
+        "if(!r)MPI_Recv(&x,1,MPI_INT,1,9,MPI_COMM_WORLD,MPI_STATUS_IGNORE);else MPI_Barrier(MPI_COMM_WORLD);return 0;}\n",
     )
-    program = tmp_path / "hang"
-    run_command([mpi.compiler, str(source), "-o", str(program)], tmp_path).ok()
-    command = [str(hopbyte_binary()), "record", "--json", "--libraries", str(BUILD), *patience(), "--"]
-    result = run_command([*command, *mpi.command(3, {}, []), str(program)], tmp_path)
+    result = recorded(mpi, tmp_path, program)
     answer = json.loads(result.out.splitlines()[-1])
     calls = {row["rank"]: row for row in answer["cut"] if row["cause"] == "SIGTERM"}
     assert calls, answer["cut"]
@@ -354,16 +365,15 @@ def test_a_job_that_hangs_says_where(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_forked_child_changes_nothing(tmp_path: Path) -> None:
-    source = tmp_path / "fork.c"
-    source.write_text(
+    program = compiled(
+        MPICH,
+        tmp_path,
         "#include <mpi.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
         "int main(int c,char**v){int r,n,x=1,y;MPI_Init(&c,&v);MPI_Comm_rank(MPI_COMM_WORLD,&r);"
         "MPI_Comm_size(MPI_COMM_WORLD,&n);MPI_Sendrecv(&x,1,MPI_INT,(r+1)%n,0,&y,1,MPI_INT,(r+n-1)%n,0,"
         "MPI_COMM_WORLD,MPI_STATUS_IGNORE);for(int i=0;i<3;i++){pid_t p=i?fork():vfork();if(!p){"
-        "if(i==1)exit(0);if(i==2)abort();_exit(0);}waitpid(p,0,0);}MPI_Finalize();return 0;}\n"
+        "if(i==1)exit(0);if(i==2)abort();_exit(0);}waitpid(p,0,0);}MPI_Finalize();return 0;}\n",
     )
-    program = tmp_path / "fork"
-    run_command([MPICH.compiler, str(source), "-o", str(program)], tmp_path).ok()
     launch(MPICH, 2, [program], tmp_path).ok()
     for rank, record in enumerate(read_records(tmp_path / "hopbyte-record", 2)):
         assert record.header["ended"] == "finalize"
@@ -373,16 +383,15 @@ def test_a_forked_child_changes_nothing(tmp_path: Path) -> None:
 
 def test_handlers_of_the_application_run(tmp_path: Path) -> None:
     """A program that catches SIGTERM to go on, with a handler from before or after MPI_Init, is not disturbed."""
-    source = tmp_path / "catch.c"
-    source.write_text(
+    program = compiled(
+        MPICH,
+        tmp_path,
         "#include <mpi.h>\n#include <signal.h>\n#include <unistd.h>\nstatic volatile sig_atomic_t seen;\n"
         "static void f(int s){(void)s;seen++;}\n"
         "int main(int c,char**v){int before=c>1;if(before)signal(SIGTERM,f);MPI_Init(&c,&v);"
         "if(!before)signal(SIGTERM,f);raise(SIGTERM);kill(getpid(),SIGTERM);usleep(1000);"
-        "MPI_Finalize();return seen==2?0:1;}\n"
+        "MPI_Finalize();return seen==2?0:1;}\n",
     )
-    program = tmp_path / "catch"
-    run_command([MPICH.compiler, str(source), "-o", str(program)], tmp_path).ok()
     for arguments in ([], ["before"]):
         launch(MPICH, 2, [program, *arguments], tmp_path).ok()
         for record in read_records(tmp_path / "hopbyte-record", 2):
